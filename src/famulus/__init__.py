@@ -31,6 +31,8 @@ from famulus.errors import (  # noqa: E402 - what is imported from here on is su
 
 if TYPE_CHECKING:
     from famulus.client.aio import AsyncClient
+    from famulus.client.async_stream import AsyncStream
+    from famulus.client.stream import Stream
     from famulus.client.threads import Client, Retry
     from famulus.typed.service import Service
     from famulus.worker.task import Task
@@ -40,6 +42,7 @@ __version__ = "0.1.0"
 
 __all__ = [
     "AsyncClient",
+    "AsyncStream",
     "BadAnswer",
     "BrokerFailed",
     "BrokerUnreachable",
@@ -53,6 +56,7 @@ __all__ = [
     "Retry",
     "Service",
     "SettingsError",
+    "Stream",
     "Task",
     "TaskError",
     "Unknown",
@@ -63,9 +67,11 @@ __all__ = [
 # A router needs no client and a client no worker: each is imported when it is first asked for.
 _HOMES = {
     "AsyncClient": "famulus.client.aio",
+    "AsyncStream": "famulus.client.async_stream",
     "Client": "famulus.client.threads",
     "Retry": "famulus.client.threads",
     "Service": "famulus.typed.service",
+    "Stream": "famulus.client.stream",
     "Task": "famulus.worker.task",
     "Worker": "famulus.worker.worker",
 }

@@ -83,6 +83,30 @@ def promises(method: _Method) -> _Method:
     return traced  # type: ignore[return-value]
 
 
+def streams(method: _Method) -> _Method:
+    """For a method that returns a stream: a span until nobody reads that any more."""
+    if not INSTALLED:
+        return method
+
+    @wraps(method)
+    def traced(*values: Any, **options: Any) -> Any:
+        if not is_on():
+            return method(*values, **options)
+        span = _tracer().start_span(_name(values, options), kind=trace.SpanKind.CLIENT)
+        token = context.attach(trace.set_span_in_context(span))
+        try:
+            stream = method(*values, **_with_context(options))
+        except BaseException as error:
+            _end(span, error)
+            raise
+        finally:
+            context.detach(token)
+        stream.when_over(lambda error: _end(span, error))
+        return stream
+
+    return traced  # type: ignore[return-value]
+
+
 def passes_on(method: _Method) -> _Method:
     """For a method that sends many tasks: they belong to the span that is current, and get none of their own."""
     if not INSTALLED:

@@ -93,6 +93,7 @@ SHORTENED = (
     (r"^(\./famulus bench arrivals.*)$", r"\1 --connections 50 --rounds 1"),
     (r"^(\./famulus bench policy.*)$", r"\1 --seconds 1 --rounds 1"),
     (r"^(\./famulus bench batch.*)$", r"\1 --seconds 0.5 --rounds 1"),
+    (r"^(\./famulus bench streams.*)$", r"\1 --parts 5000 --rounds 1"),
     (r"^(\./famulus bench peers --secure.*)$", r"\1 --seconds 0.3 --rounds 1 --only famulus"),
     (
         r"^(\./famulus bench peers(?! --secure).*)$",

@@ -15,7 +15,7 @@ import sys
 import threading
 import time
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from concurrent.futures import Future
 from functools import partial
 
@@ -128,6 +128,26 @@ def what_is_open_is_the_parents(frontend: str, backend: str) -> None:
         for future in futures:
             assert future.result(TIMEOUT_S) == b"sleep 1"
         assert called == [os.getpid()]
+
+
+def a_stream_is_the_parents(frontend: str, backend: str) -> None:
+    worker = Worker(backend, slots=2)
+
+    @worker.service("forked-stream")
+    def count(body: bytes) -> Iterator[str]:
+        yield from map(str, range(1000))
+
+    with worker.started(), Client(frontend) as client:
+        parts = client.stream("forked-stream", credit=4, timeout=2 * TIMEOUT_S)
+        assert next(parts) == b"0"
+
+        def look() -> None:
+            fails_with(Unknown, lambda: future_of(parts.__next__).result(TIMEOUT_S), "forked")
+            parts.close()
+            asks(client)
+
+        in_child(look)
+        assert len(list(parts)) == 999
 
 
 def future_of(work: Callable[[], object]) -> Future[object]:
@@ -432,6 +452,7 @@ PROGRAMS = {
         a_client_is_used_on_both_sides,
         a_child_has_no_copy_of_the_connection,
         what_is_open_is_the_parents,
+        a_stream_is_the_parents,
         closing_in_a_child_closes_nothing_in_the_parent,
         a_child_ends_as_it_likes,
         multiprocessing_forks,

@@ -15,7 +15,7 @@ import typer
 from tests.pages import Page
 from typer.testing import CliRunner
 
-from famulus.lab.bench import arrivals, batch, latency, latency_page, policy, scale
+from famulus.lab.bench import arrivals, batch, latency, latency_page, policy, scale, streams
 from famulus.lab.bench.peers import nats
 from famulus.lab.bench.peers.peer import Needs, absence
 from famulus.lab.bench.steps import Limits
@@ -93,6 +93,19 @@ def test_a_short_run_with_batches_and_without() -> None:
     assert all(figures["not_ok"] == 0 for figures in result["medians"].values())
     # At least 8 is promised, of 28 that would be the best; and this machine may be busy.
     assert result["ratio"] > 4
+
+
+@pytest.mark.parametrize("client", ["threads", "asyncio"])
+def test_a_short_run_of_streams(client: str) -> None:
+    told: list[str] = []
+    plan = streams.Plan(parts=5000, client=client, rounds=1)
+    result = streams.measure(plan, lambda side, _: told.append(side))
+    assert told == ["stream", "map"]
+    for figures in result["medians"].values():
+        assert figures["per_s"] > 100
+        assert {"cpu_us_client", "cpu_us_broker", "cpu_us_worker"} <= figures.keys()
+        assert figures["grown_kib_broker"] < 5000
+    assert result["ratio"] > 0
 
 
 def only(*names: str) -> list[str]:

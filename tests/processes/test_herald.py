@@ -17,11 +17,13 @@ from typing import Any
 
 import pytest
 from tests.processes import warm
-from tests.processes.conftest import BrokerProcess, WorkerProcess, alive, wait_until
+from tests.processes.conftest import BrokerProcess, Process, WorkerProcess, alive, wait_until
 from tests.processes.ports import free_ports
 from tests.unit.tables.conftest import finding, write
 
 from famulus import Client, Rejected
+
+HERE = Path(__file__).parent
 
 
 def address_of(broker: BrokerProcess) -> str:
@@ -74,6 +76,28 @@ def test_the_status_moves_when_tasks_flow(watched: BrokerProcess) -> None:
     assert [(worker["slots"], worker["state"]) for worker in status["workers"]] == [(8, "ready")]
     with urllib.request.urlopen(address + "/metrics", timeout=10) as answer:
         assert 'famulus_tasks_total{outcome="ok",service="echo"} 50.0' in answer.read().decode()
+
+
+def test_tasks_are_followed_as_they_get_on_and_end(
+    watched: BrokerProcess, processes: Callable[..., Process], tmp_path: Path
+) -> None:
+    go = tmp_path / "go"
+    processes(sys.executable, str(HERE / "getting_on.py"), watched.backend, str(go)).wait_for_line("is ready: ")
+    address = address_of(watched)
+    wait_until(lambda: ask(address, "/readyz")[0] == 200, 20, "ready")
+    following = processes(sys.executable, "-m", "famulus", "tasks", "--follow", "--json", "--address", address)
+    with Client(watched.frontend) as client:
+        # Shown once it asks: what ended before that is none of its business.
+        first = client.submit("get_on", b"", timeout=30, message_id="first")
+        following.wait_for_line(r'"message_id": "first".*"done": 0.4, "note": "page 2".*"outcome": null')
+        (told,) = ask(address, "/api/v1/tasks")[1]["running"]
+        assert (told["message_id"], told["service"], told["done"]) == ("first", "get_on", 0.4)
+        go.touch()
+        assert first.result() == b"done"
+        following.wait_for_line(r'"message_id": "first".*"outcome": "OK"')
+    wait_until(lambda: ask(address, "/api/v1/tasks")[1]["running"] == [], 10, "that nothing runs any more")
+    watched.stop()
+    following.wait_for_line("nobody answers")
 
 
 def test_the_stream_of_events_goes_on(watched: BrokerProcess) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import AsyncIterator, Iterator
 
 import pytest
 from opentelemetry import trace
@@ -83,6 +83,62 @@ def test_the_same_with_asyncio(worker: Worker, spans: InMemorySpanExporter) -> N
     asyncio.run(main())
     found = by_name(spans)
     assert parent_of(found["run typed"]) == found["ask typed"].context.span_id
+
+
+def test_a_stream_has_a_span_until_nobody_reads_it(worker: Worker, spans: InMemorySpanExporter) -> None:
+    @worker.service("count")
+    def count(body: bytes, task: Task) -> Iterator[str]:
+        yield from sorted(task.headers)
+        if body:
+            raise ValueError("no more of it")
+
+    with StandIn(worker) as broker, broker.client() as client:
+        parts = client.stream("count")
+        assert next(parts) == b"traceparent"
+        assert not spans.get_finished_spans()
+        assert list(parts) == []
+        found = by_name(spans)
+        assert found["ask count"].status.is_unset
+        assert parent_of(found["run count"]) == found["ask count"].context.span_id
+        spans.clear()
+        with pytest.raises(TaskError):
+            list(client.stream("count", b"1"))
+        assert not by_name(spans)["ask count"].status.is_ok
+        assert str(by_name(spans)["ask count"].status.description).startswith("ValueError: no more of it")
+        spans.clear()
+        with client.stream("count", b"1") as parts:
+            next(parts)
+        assert by_name(spans)["ask count"].status.is_unset, "to leave early is no error"
+
+
+@pytest.mark.parametrize("service", ["plain", "typed"])
+def test_the_function_of_a_stream_runs_in_its_span(service: str, spans: InMemorySpanExporter) -> None:
+    streaming = Worker()
+    left: list[str] = []
+
+    @streaming.service("plain")
+    def plain(body: bytes) -> Iterator[str]:
+        try:
+            while True:
+                yield f"{trace.get_current_span().get_span_context().span_id:x}"
+        finally:
+            left.append("plain")
+
+    @streaming.service("typed")
+    async def typed(number: int) -> AsyncIterator[str]:
+        try:
+            while True:
+                yield f"{trace.get_current_span().get_span_context().span_id:x}"
+        finally:
+            left.append("typed")
+
+    asked = b'{"number":1}'
+    with StandIn(streaming) as broker, broker.client() as client, client.stream(service, asked, credit=1) as parts:
+        seen = {next(parts).strip(b'"').decode() for _ in range(3)}
+    run = by_name(spans)[f"run {service}"]
+    assert seen == {f"{run.context.span_id:x}"}
+    assert run.status.is_unset, "to be closed is no error"
+    assert left == [service]
 
 
 def test_a_batch_has_a_span_of_its_own_with_links_to_those_of_its_tasks(spans: InMemorySpanExporter) -> None:

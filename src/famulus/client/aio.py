@@ -12,12 +12,14 @@ from typing import Any, Literal, Unpack, overload
 from famulus import tracing
 from famulus.client import rules
 from famulus.client.asking import Asking
+from famulus.client.async_stream import AsyncStream
 from famulus.client.connection import Connection
 from famulus.client.own_headers import more_fields
+from famulus.client.parts import CREDIT_DEFAULT, OnProgress, checked_credit
 from famulus.client.progress import is_seen, shown_while_awaited
 from famulus.client.rules import DEFAULT_TIMEOUT_S, error_of
 from famulus.client.threads import Body, MapOptions
-from famulus.client.typed_calls import CallOptions, TypedCall, TypedMap
+from famulus.client.typed_calls import CallOptions, StreamOptions, TypedCall, TypedMap
 from famulus.client.window import Window
 from famulus.core.session.retry import LIKE_CLIENT, UNTIL_DEADLINE, Retry
 from famulus.errors import BadAnswer, OutcomeError
@@ -301,6 +303,52 @@ class AsyncClient:
 
         came = shown_while_awaited(answers(), name, bodies) if progress and is_seen() else answers()
         return came if typed is None else typed.results_awaited(came, errors)
+
+    @overload
+    def stream(
+        self, service: Service[Takes, Gives], argument: Takes, /, **options: Unpack[StreamOptions]
+    ) -> AsyncStream[Gives]: ...
+
+    @overload
+    def stream(self, service: Service[None, Gives], /, **options: Unpack[StreamOptions]) -> AsyncStream[Gives]: ...
+
+    @overload
+    def stream(self, service: str, body: Body = ..., **options: Unpack[StreamOptions]) -> AsyncStream[bytes]: ...
+
+    @tracing.streams
+    def stream(
+        self,
+        service: Service[Any, Any] | str,
+        body: Any = b"",
+        *,
+        credit: int = CREDIT_DEFAULT,
+        on_progress: OnProgress | None = None,
+        timeout: float | None = None,
+        priority: int = PRIORITY_DEFAULT,
+        message_id: str | None = None,
+        retry: Retry | None = LIKE_CLIENT,
+        headers: Mapping[str, str] | None = None,
+        key: str = "",
+    ) -> AsyncStream[Any]:
+        """Send one task that is answered with a stream, and give its parts one by one, as they come.
+
+        At most `credit` parts are under way or wait here: whoever stops taking them stops the function that makes
+        them. Whoever leaves early cancels the task. A function that gives one answer gives one part. on_progress is
+        called by whoever waits for the parts, with how much is done (from 0 to 1) and a note, if the function says so.
+
+        async for line in client.stream("report", b"2026"): ...
+        async with client.stream(complete, Prompt("Once upon a time"), credit=16) as words: ...
+        """
+        checked_credit(credit)
+        typed = None
+        if isinstance(service, Service):
+            typed = TypedCall(service, () if service.takes is None else (body,), {})
+            service, body = typed.service, typed.body
+        more = more_fields("" if typed is None else typed.content_type, headers, key)
+        asking = self._asking
+        mailbox = asking.new_mailbox()
+        asking.submit_stream(mailbox, service, body, timeout, priority, message_id, retry, more, credit)
+        return AsyncStream(mailbox, asking.want, asking.leave, None if typed is None else typed.result, on_progress)
 
     # -- beginning and end --------------------------------------------------------------------------------------
 

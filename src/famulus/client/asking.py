@@ -11,11 +11,14 @@ from time import monotonic_ns
 from typing import Any, Final
 
 from famulus.client import rules
+from famulus.client.async_stream import LoopMailbox
 from famulus.client.connection import Connection
+from famulus.client.parts import Mailbox
 from famulus.client.window import Window
 from famulus.core.clock import NEVER_NS, NS_PER_S
 from famulus.core.session.done import Done
 from famulus.core.session.retry import LIKE_CLIENT, Retry
+from famulus.core.session.stream import Streamed
 from famulus.errors import Closed, FamulusError
 from famulus.wire.limits import BODY_BYTES_MAX
 
@@ -35,8 +38,10 @@ class Asking:
         self._timer: Any = None
         self._timer_ns = NEVER_NS
         self._send_planned = False
-        #: Futures and windows that nobody waits for any more.
+        #: Futures, windows and mailboxes that nobody waits for any more.
         self._unwanted: set[object] = set()
+        #: Streams of which more is wanted.
+        self._wanting: list[Streamed] = []
         self._closed = False
         #: In a child that was forked: the loop of the parent, if it had one.
         self._parents_loop: Any = None
@@ -80,6 +85,7 @@ class Asking:
         self._timer_ns = 0  # nothing is planned any more
         self._send_planned = False
         self._unwanted = set()
+        self._wanting = []
         self._copied = True
         _orphan(connection.session.open_tokens())
 
@@ -136,6 +142,54 @@ class Asking:
         self.connection.session.submit(
             now_ns, window, service, content, timeout_ms, priority, "", place, at_least_once, tried_again, more
         )
+
+    def new_mailbox(self) -> LoopMailbox:
+        return LoopMailbox()
+
+    def submit_stream(
+        self,
+        mailbox: Mailbox,
+        service: str,
+        body: Any,
+        timeout: Any,
+        priority: int,
+        message_id: str | None,
+        retry: Retry | None,
+        more: bytes,
+        credit: int,
+    ) -> None:
+        timeout_ms = self.checked(service, timeout, priority, message_id)
+        self.start()
+        content = self._admitted(body, False)
+        tried_again = self._retry if retry is LIKE_CLIENT else retry
+        own_id = message_id or ""
+        self.connection.session.submit(
+            clock_ns(),
+            mailbox,
+            service,
+            content,
+            timeout_ms,
+            priority,
+            own_id,
+            0,
+            False,
+            tried_again,
+            more,
+            credit=credit,
+        )
+        self.plan_send()
+
+    def want(self, stream: Streamed) -> None:
+        """Its reader is about to have taken all that it asked for."""
+        self._wanting.append(stream)
+        self.plan_send()
+
+    def leave(self, mailbox: Mailbox) -> None:
+        """Nobody reads its stream any more. Any thread may find that out, if the stream was forgotten."""
+        if not mailbox.is_over and not self._closed and self._loop is not None:
+            self._unwanted.add(mailbox)
+            with suppress(RuntimeError):  # the loop is closed
+                self._loop.call_soon_threadsafe(self.plan_send)
 
     def checked(self, service: str, timeout: Any, priority: int, message_id: str | None) -> int:
         """The time-out of such a task in milliseconds; raises if anything is wrong with it."""
@@ -194,6 +248,9 @@ class Asking:
         if not self._closed:
             if self._unwanted:
                 self._cancel_unwanted()
+            if self._wanting:
+                wanting, self._wanting = self._wanting, []
+                self.connection.want(wanting)
             self.connection.send()
             self._plan_timer()
 
@@ -204,7 +261,11 @@ class Asking:
     def _step(self) -> None:
         if self._closed:
             return
-        done = self.connection.step()
+        connection = self.connection
+        done = connection.step()
+        if connection.session.fed:
+            for stream in connection.session.take_fed():
+                stream.token.on_news(stream)  # type: ignore[attr-defined]
         if done:
             _settle(done)
         self._plan_timer()
@@ -228,10 +289,9 @@ class Asking:
 def _settle(ended: list[Done]) -> None:
     for done in ended:
         token = done.token
-        if isinstance(token, Window):
-            token(done)
+        if not isinstance(token, Future):
+            token(done)  # type: ignore[operator]
             continue
-        assert isinstance(token, Future)
         if token.done():
             continue  # cancelled: nobody wants to know
         if done.outcome == "OK":
@@ -245,7 +305,7 @@ def _orphan(tokens: list[object]) -> None:
     for token in tokens:
         # The parent's loop may refuse calls from any thread but its own.
         with suppress(Exception):
-            if isinstance(token, Window):
+            if isinstance(token, Window | Mailbox):
                 token.orphan(rules.orphan_error())
             elif isinstance(token, Future) and not token.done():
                 token.set_exception(rules.orphan_error())

@@ -17,7 +17,7 @@ from uuid import uuid4
 from famulus.client.rules import checked_token
 from famulus.core.clock import NS_PER_MS
 from famulus.core.session.brokers import Brokers, read_told
-from famulus.core.session.client import ClientSession, Done
+from famulus.core.session.client import ClientSession, Done, Streamed
 from famulus.core.silence import SELDOM_NS, SOON_NS
 from famulus.net.addresses import frontends
 from famulus.net.line import Change, Line
@@ -108,6 +108,8 @@ class Connection:
             self._send(now_ns)
         if session.cancels:
             self._send_cancels()
+        if session.wanting:
+            self._send_credits()
         return done
 
     def send(self) -> None:
@@ -133,8 +135,7 @@ class Connection:
 
     def _send_cancels(self) -> None:
         """Whoever does not take it now is told later; on a line that is lost, there is nobody to tell."""
-        session = self.session
-        lines = {session.leg: self.line} | {former.leg: former.line for former in self._former}
+        session, lines = self.session, self._lines_by_leg()
         for leg in list(session.cancels):
             line = lines.get(leg)
             if line is None:
@@ -144,6 +145,25 @@ class Connection:
             taken = line.send(messages)
             if taken < len(messages):
                 session.cancels[leg] = [message[2] for message in messages[taken:]]
+
+    def want(self, streams: Iterable[Streamed]) -> None:
+        """Their readers have taken so many parts that their brokers should send more."""
+        for each in streams:
+            self.session.want(each)
+        self._send_credits()
+
+    def _send_credits(self) -> None:
+        session, lines = self.session, self._lines_by_leg()
+        for leg in list(session.wanting):
+            wanting = session.wanting.pop(leg)
+            line = lines.get(leg)
+            if line is not None:
+                taken = line.send([each.want() for each in wanting])
+                if taken < len(wanting):
+                    session.wanting[leg] = wanting[taken:]
+
+    def _lines_by_leg(self) -> dict[int, Line]:
+        return {self.session.leg: self.line} | {former.leg: former.line for former in self._former}
 
     def close(self) -> list[Done]:
         for line in self.lines:

@@ -16,12 +16,14 @@ from famulus import tracing
 from famulus.client import rules
 from famulus.client.connection import Connection
 from famulus.client.own_headers import more_fields
+from famulus.client.parts import CREDIT_DEFAULT, Mailbox, OnProgress, checked_credit
 from famulus.client.progress import is_seen, shown
 from famulus.client.rules import DEFAULT_TIMEOUT_S, error_of
-from famulus.client.typed_calls import CallOptions, TypedCall, TypedMap
+from famulus.client.stream import Stream, ThreadMailbox
+from famulus.client.typed_calls import CallOptions, StreamOptions, TypedCall, TypedMap
 from famulus.client.waiters import Promise, Waiter, WaitingThread
 from famulus.client.window import Window
-from famulus.core.session.client import Done
+from famulus.core.session.client import Done, Streamed
 from famulus.core.session.retry import LIKE_CLIENT, UNTIL_DEADLINE
 from famulus.core.session.retry import Retry as Retry
 from famulus.errors import BadAnswer, Closed, OutcomeError
@@ -35,7 +37,7 @@ Body = bytes | bytearray | memoryview | str
 #: Called by the I/O thread when a task has ended: it must be quick and must not raise.
 _Callback = Callable[[Done], None]
 #: Who wants to know, then what `ClientSession.submit` takes from `service` on.
-_Wish = tuple[_Callback, str, bytes, int, int, str, int, bool, Retry | None, bytes]
+_Wish = tuple[_Callback, str, bytes, int, int, str, int, bool, Retry | None, bytes, int]
 
 
 class MapOptions(TypedDict, total=False):
@@ -81,7 +83,7 @@ class Client:
         self._gate = threading.Lock()
         self._closed = self._copied = False
         #: All who wait for an outcome.
-        self._waiters: set[Waiter | Window] = set()
+        self._waiters: set[Waiter | Window | Mailbox] = set()
         self._begin(Connection(broker, token=token, admitted_by=read_pass(pass_file)))
         forks.tell(self)
 
@@ -90,6 +92,8 @@ class Client:
         self._wishes: deque[_Wish] = deque()
         #: Those that gave up waiting.
         self._unwanted: deque[object] = deque()
+        #: Streams of which more is wanted.
+        self._wanting: deque[Streamed] = deque()
         self._bell = Bell()
         self._waiting = Waiting()
         self._closing = False
@@ -314,6 +318,7 @@ class Client:
                             at_least_once,
                             tried_again,
                             more,
+                            0,
                         )
                         for number, body in islice(waiting, window - opened)
                     ]
@@ -341,6 +346,51 @@ class Client:
         came = shown(answers(), name, bodies) if progress and is_seen() else answers()
         return came if typed is None else typed.results(came, errors)
 
+    @overload
+    def stream(
+        self, service: Service[Takes, Gives], argument: Takes, /, **options: Unpack[StreamOptions]
+    ) -> Stream[Gives]: ...
+
+    @overload
+    def stream(self, service: Service[None, Gives], /, **options: Unpack[StreamOptions]) -> Stream[Gives]: ...
+
+    @overload
+    def stream(self, service: str, body: Body = ..., **options: Unpack[StreamOptions]) -> Stream[bytes]: ...
+
+    @tracing.streams
+    def stream(
+        self,
+        service: Service[Any, Any] | str,
+        body: Any = b"",
+        *,
+        credit: int = CREDIT_DEFAULT,
+        on_progress: OnProgress | None = None,
+        timeout: float | None = None,
+        priority: int = PRIORITY_DEFAULT,
+        message_id: str | None = None,
+        retry: Retry | None = LIKE_CLIENT,
+        headers: Mapping[str, str] | None = None,
+        key: str = "",
+    ) -> Stream[Any]:
+        """Send one task that is answered with a stream, and give its parts one by one, as they come.
+
+        At most `credit` parts are under way or wait here: whoever stops taking them stops the function that makes
+        them. Whoever leaves early cancels the task. A function that gives one answer gives one part. on_progress is
+        called by whoever waits for the parts, with how much is done (from 0 to 1) and a note, if the function says so.
+
+        for line in client.stream("report", b"2026"): ...
+        with client.stream(complete, Prompt("Once upon a time"), credit=16) as words: ...
+        """
+        checked_credit(credit)
+        typed = None
+        if isinstance(service, Service):
+            typed = TypedCall(service, () if service.takes is None else (body,), {})
+            service, body = typed.service, typed.body
+        more = more_fields("" if typed is None else typed.content_type, headers, key)
+        mailbox = self._new_mailbox()
+        self._wish(mailbox, service, body, timeout, priority, message_id, False, retry, more, credit=credit)
+        return Stream(mailbox, self._want, self._leave, None if typed is None else typed.result, on_progress)
+
     # -- inside -------------------------------------------------------------------------------------------------
 
     def _answer_for(self, caller: WaitingThread) -> bytes:
@@ -362,9 +412,25 @@ class Client:
             finally:
                 self._gate.release()
 
+    def _new_mailbox(self) -> ThreadMailbox:
+        return ThreadMailbox()
+
+    def _want(self, stream: Streamed) -> None:
+        """Its reader is about to have taken all that it asked for."""
+        self._wanting.append(stream)
+        with self._gate:
+            if not self._closing:
+                self._bell.ring()
+
+    def _leave(self, mailbox: Mailbox) -> None:
+        """Nobody reads its stream any more."""
+        self._waiters.discard(mailbox)
+        if not mailbox.is_over:
+            self._cancel(mailbox, may_wait=False)
+
     def _wish(
         self,
-        waiter: Waiter,
+        waiter: Waiter | Mailbox,
         service: str,
         body: Body,
         timeout: float | None,
@@ -373,11 +439,13 @@ class Client:
         at_least_once: bool,
         retry: Retry | None,
         more: bytes,
+        credit: int = 0,
     ) -> None:
         timeout_ms = self._checked(service, timeout, priority, message_id)
         content = rules.checked_body(body)
         tried_again = self._retry if retry is LIKE_CLIENT else retry
-        wish = (waiter, service, content, timeout_ms, priority, message_id or "", 0, at_least_once, tried_again, more)
+        own_id = message_id or ""
+        wish = (waiter, service, content, timeout_ms, priority, own_id, 0, at_least_once, tried_again, more, credit)
         self._waiters.add(waiter)
         try:
             self._leave_wishes([wish], at_least_once)
@@ -449,7 +517,13 @@ class Client:
                 session.submit(now_ns, *wishes.popleft())
             if self._unwanted:
                 self._cancel_unwanted()
-            for done in connection.step():
+            if self._wanting:
+                self._tell_of_wanting()
+            ended = connection.step()
+            if session.fed:
+                for stream in session.take_fed():
+                    stream.token.on_news(stream)  # type: ignore[attr-defined]
+            for done in ended:
                 done.token(done)  # type: ignore[operator]
             if self._wishes is not wishes:
                 return  # a callback has forked, and this is the child
@@ -460,6 +534,10 @@ class Client:
         tokens = {unwanted.popleft() for _ in range(len(unwanted))}
         for done in self._connection.cancel(tokens):
             done.token(done)  # type: ignore[operator]
+
+    def _tell_of_wanting(self) -> None:
+        wanting = self._wanting
+        self._connection.want([wanting.popleft() for _ in range(len(wanting))])
 
     def _end(self) -> None:
         now_ns = monotonic_ns()

@@ -6,6 +6,7 @@ from collections.abc import AsyncGenerator, AsyncIterator, Generator, Iterable, 
 from contextlib import aclosing, closing
 from typing import Any, Final, TypedDict
 
+from famulus.client.parts import OnProgress
 from famulus.core.session.retry import Retry
 from famulus.errors import BadAnswer, OutcomeError
 from famulus.typed.codecs import JSON, BadValue, Reader, encode
@@ -21,6 +22,19 @@ class CallOptions(TypedDict, total=False):
     priority: int
     message_id: str | None
     at_least_once: bool
+    retry: Retry | None
+    headers: Mapping[str, str] | None
+    key: str
+
+
+class StreamOptions(TypedDict, total=False):
+    """What `stream` takes besides the argument of the function."""
+
+    credit: int
+    on_progress: OnProgress | None
+    timeout: float | None
+    priority: int
+    message_id: str | None
     retry: Retry | None
     headers: Mapping[str, str] | None
     key: str

@@ -47,8 +47,8 @@ class ServicePolicy(Struct, frozen=True, forbid_unknown_fields=True):
     #: What becomes of a task when the connection of its client is lost.
     abandon: Abandon = "finish"
 
-    def terms(self, timeout_ms: int | None, priority: int) -> Terms:
-        """What applies to a task of this service whose client asked for that time-out."""
+    def terms(self, timeout_ms: int | None, priority: int, credit: int = 0) -> Terms:
+        """What applies to a task of this service whose client asked for that."""
         return Terms(
             timeout_ms=self.timeout_ms if timeout_ms is None else min(timeout_ms, self.timeout_ms),
             priority=priority,
@@ -59,4 +59,5 @@ class ServicePolicy(Struct, frozen=True, forbid_unknown_fields=True):
             backlog_age_ms=self.backlog_age_ms,
             policy=POLICIES.index(self.policy),
             abandoned_is_cancelled=self.abandon == "cancel",
+            credit=credit,
         )

@@ -19,12 +19,15 @@ from famulus.core.dispatch.outcomes import Ending
 from famulus.core.dispatch.service import Service
 from famulus.core.dispatch.session import Session
 from famulus.core.dispatch.slot_count import SlotCount
+from famulus.core.dispatch.task import Task
 from famulus.core.steward.peer import Peer
 from famulus.core.steward.steward import Steward
+from famulus.errors import ProtocolError
 from famulus.wire import status
 from famulus.wire.inner import Work
 from famulus.wire.limits import HEARTBEATS_UNTIL_LOST
 from famulus.wire.reasons import code_of
+from famulus.wire.stream import read_progress
 
 NS_PER_US = 1000
 #: Services whose durations are included in one snapshot.
@@ -98,6 +101,7 @@ class Snapshot:
             principals=_presences(core, now_ns),
             principals_total=len(core.accounts.presences),
             refusals=_refusals(core.facts.access, now_ns),
+            running=_running(core, now_ns),
         )
 
 
@@ -123,6 +127,31 @@ def _presences(core: Dispatcher, now_ns: int) -> tuple[status.Presence, ...]:
             name.decode(), port.decode(), presence.connections, max(0, now_ns - presence.since_ns) // NS_PER_MS
         )
         for (name, port), presence in nlargest(status.PRINCIPALS_MAX, listed, key=lambda each: each[1].connections)
+    )
+
+
+def _running(core: Dispatcher, now_ns: int) -> tuple[status.TaskProgress, ...]:
+    told = islice(core.progress.running(), status.RUNNING_MAX)
+    described = [_running_task(task, body, max(0, now_ns - at_ns), now_ns) for task, body, at_ns in told]
+    return tuple([each for each in described if each is not None])
+
+
+def _running_task(task: Task, body: bytes, ago_ns: int, now_ns: int) -> status.TaskProgress | None:
+    """None if it makes no sense."""
+    try:
+        progress = read_progress(body)
+    except ProtocolError:
+        return None
+    return status.TaskProgress(
+        _decode_text(task.message_id),
+        task.service.name.decode(),
+        task.worker.decode("utf-8", "replace"),
+        task.delegate.decode("utf-8", "replace"),
+        task.account.name.decode("utf-8", "replace"),
+        progress.done,
+        progress.note,
+        ago_ns // NS_PER_MS,
+        max(0, now_ns - task.arrived_ns) // NS_PER_MS,
     )
 
 

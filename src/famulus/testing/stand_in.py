@@ -1,7 +1,8 @@
 """A broker that stands in for a real one, in unit tests: the same core, but no process, no socket and no thread.
 
 Dispatcher, router and the sessions of workers and clients are the real ones, so outcomes, reasons and deadlines are
-what they would be. The functions of the workers are called by the thread that asks, one after the other.
+what they would be. The functions of the workers are called by the thread that asks, one after the other; one that gives
+a stream goes on whenever its reader waits for a part.
 """
 
 from __future__ import annotations
@@ -9,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import threading
 from collections import deque
+from collections.abc import Callable
 from itertools import count
 from time import monotonic_ns
 from typing import Any, Final
@@ -16,7 +18,10 @@ from uuid import uuid4
 
 from famulus.client import rules
 from famulus.client.aio import AsyncClient
+from famulus.client.async_stream import LoopMailbox
+from famulus.client.parts import Mailbox
 from famulus.client.rules import DEFAULT_TIMEOUT_S
+from famulus.client.stream import ThreadMailbox
 from famulus.client.threads import Client, Retry
 from famulus.client.window import Window
 from famulus.core.clock import NEVER_NS, NS_PER_MS, NS_PER_S
@@ -24,14 +29,17 @@ from famulus.core.dispatch.bounds import Bounds
 from famulus.core.dispatch.dispatcher import Dispatcher
 from famulus.core.routing.book import Book, BrokerAddress
 from famulus.core.routing.router import Router
-from famulus.core.session.client import ClientSession, Done
+from famulus.core.session.client import ClientSession, Done, Streamed
+from famulus.core.session.header_cache import Given
 from famulus.core.session.worker import SessionState, WorkerSession
 from famulus.errors import Closed, SettingsError
+from famulus.testing.stand_in_stream import AskedStream, RunningStream, StandInLoopMailbox, StandInMailbox
 from famulus.wire import inner
 from famulus.worker.batch_call import perform_any
 from famulus.worker.batches import Batches
 from famulus.worker.calls import Answer, BatchAnswer, Call, ended_as, same_answer
 from famulus.worker.coroutines import answer_of_any
+from famulus.worker.stream_call import NO_CREDIT
 from famulus.worker.time_limit import GOES_ON, time_limit_reason
 from famulus.worker.worker import Worker
 
@@ -58,6 +66,8 @@ class StandIn:
         self._router = Router(Book(broker, heartbeat_ms=_HEARTBEAT_MS), lambda: str(uuid4()))
         self._workers: dict[bytes, _StandInWorker] = {}
         self._clients: dict[bytes, tuple[ClientSession, list[Done]]] = {}
+        #: Those whose readers have left, which may happen in the middle of anything.
+        self._left: deque[AskedStream] = deque()
         self._numbers = count(1)
         for worker in workers:
             self.add(worker)
@@ -100,29 +110,112 @@ class StandIn:
 
     def ask(self, token: str, wishes: list[Any]) -> list[Done]:
         """Do all there is to do until these tasks have ended. Each wish is what `ClientSession.submit` takes."""
+        with self._changed:
+            peer, session, ended = self._begin(token, wishes)
+            while len(session):
+                # Nobody is free for it: another thread is at it, or a function asks for its own service.
+                self._wait(session)
+                ended += session.on_tick(monotonic_ns())
+            self._clients.pop(peer, None)
+        return ended
+
+    def _begin(self, token: str, wishes: list[Any]) -> tuple[bytes, ClientSession, list[Done]]:
         # A session for each time, since a function may ask while somebody waits for its own answer.
         session = ClientSession(0, lambda: str(uuid4()), token)
         session.on_brokers(False, ADDRESS, ADDRESS)
         ended: list[Done] = []
+        now_ns = monotonic_ns()
+        peer = b"c%d" % next(self._numbers)
+        self._clients[peer] = session, ended
+        for wish in wishes:
+            session.submit(now_ns, *wish)
+        messages = session.next_to_send(now_ns, session.unsent)
+        session.on_sent(len(messages))
+        self._tell(peer, messages)
+        return peer, session, ended
+
+    def _tell(self, peer: bytes, messages: list[Frames]) -> None:
+        """What a client has to say."""
+        self._dispatcher.at(monotonic_ns())
+        self._dispatcher.on_clients([[peer, *message] for message in messages])
+        self._settle()
+
+    def _wait(self, session: ClientSession) -> None:
+        due_ns = min(self._dispatcher.next_due_ns, session.next_due_ns)
+        self._changed.wait(max(0, due_ns - monotonic_ns()) / NS_PER_S)
+        self._settle()
+
+    # -- streams ------------------------------------------------------------------------------------------------
+
+    def open_stream(self, token: str, wish: tuple[Any, ...]) -> AskedStream:
+        """Ask for a stream; its function is called when somebody waits for a part."""
+        mailbox, service, body, timeout_ms, priority, own_id, *others = wish
+        # By its id we find its function.
+        message_id = own_id or str(uuid4())
         with self._changed:
-            now_ns = monotonic_ns()
-            peer = b"c%d" % next(self._numbers)
-            self._clients[peer] = session, ended
-            for wish in wishes:
-                session.submit(now_ns, *wish)
-            messages = session.next_to_send(now_ns, session.unsent)
-            session.on_sent(len(messages))
-            self._dispatcher.at(now_ns)
-            self._dispatcher.on_clients([[peer, *message] for message in messages])
+            told = (mailbox, service, body, timeout_ms, priority, message_id, *others)
+            asked = AskedStream(*self._begin(token, [told]), message_id, mailbox)
+            self._deliver(asked)
+        return asked
+
+    def go_on(self, asked: AskedStream) -> None:
+        """Until there is something new for its reader: a part, or the end."""
+        with self._changed:
             self._settle()
-            while len(session):
-                # Nobody is free for it: another thread is at it, or a function asks for its own service.
-                due_ns = min(self._dispatcher.next_due_ns, session.next_due_ns)
-                self._changed.wait(max(0, due_ns - monotonic_ns()) / NS_PER_S)
+            while not self._deliver(asked):
+                if not self._make_part(asked.message_id):
+                    self._wait(asked.session)
+                    asked.ended.extend(asked.session.on_tick(monotonic_ns()))
+
+    def want(self, asked: AskedStream, task: Streamed) -> None:
+        """Its reader has taken so many parts that the worker may make more."""
+        with self._changed:
+            self._tell(asked.peer, [task.want()])
+
+    def leave(self, asked: AskedStream) -> None:
+        """Nobody reads it any more."""
+        self._left.append(asked)
+        # A stream may be forgotten in the middle of anything, also by a thread that has the lock: that will look.
+        if self._changed.acquire(blocking=False):
+            try:
                 self._settle()
-                ended += session.on_tick(monotonic_ns())
-            del self._clients[peer]
-        return ended
+            finally:
+                self._changed.release()
+
+    def _deliver(self, asked: AskedStream) -> bool:
+        is_new = asked.deliver()
+        if asked.mailbox.is_over:
+            self._clients.pop(asked.peer, None)
+        return is_new
+
+    def _make_part(self, message_id: str) -> bool:
+        """Let the function of this stream go on, unless another thread is at it or it may not."""
+        for worker in self._workers.values():
+            running = worker.streams.get(message_id)
+            if running is not None and not running.is_busy and running.is_wanted:
+                self._run(worker, running, running.next)
+                self._settle()
+                return True
+        return False
+
+    def _run(self, worker: _StandInWorker, running: RunningStream, step: Callable[[], bytes | Answer]) -> None:
+        running.is_busy = True
+        self._changed.release()
+        try:
+            made = step()
+        finally:
+            self._changed.acquire()
+            running.is_busy = False
+        worker.hand_in_part(running, made)
+        self._changed.notify_all()
+
+    def _cancel_left(self) -> None:
+        while self._left:
+            asked = self._left.popleft()
+            asked.ended.extend(asked.session.cancel({asked.mailbox}))
+            cancels = asked.session.take_cancels(asked.session.leg)
+            self._dispatcher.at(monotonic_ns())
+            self._dispatcher.on_clients([[asked.peer, *message] for message in cancels])
 
     # -- one thing after the other ------------------------------------------------------------------------------
 
@@ -131,12 +224,15 @@ class StandIn:
         core = self._dispatcher
         busy = True
         while busy:
+            self._cancel_left()
             self._tick()
             core.on_router(_ROUTER, [[inner.NO_NUMBER, inner.HELLO]])
             core.flush(self)
             busy = False
             for peer, worker in list(self._workers.items()):
                 self._call_functions(worker)
+                for running in worker.cancelled_streams():
+                    self._run(worker, running, running.stop)
                 came = [[peer, *message] for message in worker.take_outbox()]
                 busy = busy or bool(came)
                 self._tick()  # first, since a function may have taken longer than it had
@@ -180,6 +276,8 @@ class StandIn:
             if peer in self._clients:
                 session, ended = self._clients[peer]
                 ended += session.on_messages([message])
+                if not len(session):
+                    del self._clients[peer]
         return []
 
     def to_delegate(self, identity: bytes, task: Frames) -> bool:
@@ -203,11 +301,22 @@ class _StandInWorker:
             settings.identity, list(self._functions), settings.capacity, _HEARTBEAT_MS, lambda: 0.5, token=uuid4().hex
         )
         self._inbox: deque[Frames] = deque()
+        #: By the ids of their tasks.
+        self.streams: dict[str, RunningStream] = {}
+        #: What functions said of their progress, in whatever thread.
+        self._progress: deque[tuple[Given, bytes]] = deque()
+        for service in self._functions.values():
+            service.tell_progress = self._tell_progress
 
     def give(self, message: Frames) -> None:
         self._inbox.append(message)
 
+    def _tell_progress(self, given: Given, body: bytes) -> None:
+        self._progress.append((given, body))
+
     def take_outbox(self) -> list[Frames]:
+        while self._progress:
+            self.session.send_progress(*self._progress.popleft())
         outbox = self.session.outbox
         taken = outbox[:]
         outbox.clear()
@@ -222,7 +331,9 @@ class _StandInWorker:
                 left_ms = given.parsed.timeout_ms
                 deadline_ns = NEVER_NS if left_ms is None else now_ns + left_ms * NS_PER_MS
                 call = Call(given, self._functions[given.parsed.service], deadline_ns)
-                if call.service.batching is None:
+                if call.service.streams:
+                    self._begin_stream(call)
+                elif call.service.batching is None:
                     calls.append(call)
                 else:
                     self._batches.add(call, now_ns)
@@ -232,6 +343,29 @@ class _StandInWorker:
             for answer in expired:
                 self.hand_in(answer)
         return calls
+
+    def _begin_stream(self, call: Call) -> None:
+        given = call.given
+        if not given.parsed.credit:
+            self.hand_in(Answer(given, NO_CREDIT, b""))
+        elif (opened := self.session.begin_stream(given)) is not None:
+            self.streams[given.message_id] = RunningStream(call, opened)
+
+    def cancelled_streams(self) -> list[RunningStream]:
+        """Those whose readers have left; they are to be stopped."""
+        cancelled, self.session.cancelled = self.session.cancelled, []
+        self.session.credited.clear()
+        for given in cancelled:
+            given.is_cancelled = True
+        return [each for each in self.streams.values() if each.call.given.is_cancelled and not each.is_busy]
+
+    def hand_in_part(self, running: RunningStream, made: bytes | Answer) -> None:
+        given = running.call.given
+        if isinstance(made, bytes):
+            self.session.send_parts(given, [made])
+            return
+        self.streams.pop(given.message_id, None)
+        self.session.answer(given, *ended_as(made), made.body)
 
     def hand_in(self, answer: Answer) -> None:
         if isinstance(answer, BatchAnswer):
@@ -286,9 +420,27 @@ class _StandInClient(Client):
     def was_turned_away(self) -> bool:
         return False
 
+    def _new_mailbox(self) -> ThreadMailbox:
+        return StandInMailbox()
+
+    def _want(self, stream: Streamed) -> None:
+        mailbox = stream.token
+        assert isinstance(mailbox, StandInMailbox)
+        self._broker.want(mailbox.asked, stream)
+
+    def _leave(self, mailbox: Mailbox) -> None:
+        self._waiters.discard(mailbox)
+        if not mailbox.is_over:
+            assert isinstance(mailbox, StandInMailbox)
+            self._broker.leave(mailbox.asked)
+
     def _leave_wishes(self, wishes: list[Any], at_least_once: bool) -> None:
         if self._closed:
             raise Closed("this client is closed")
+        mailbox = wishes[0][0]
+        if isinstance(mailbox, StandInMailbox):
+            mailbox.begin(self._broker, self._broker.open_stream(self._token, wishes[0]))
+            return
         for done in self._broker.ask(self._token, wishes):
             done.token(done)  # type: ignore[operator]
 
@@ -370,6 +522,36 @@ class _StandInAsking:
     ) -> None:
         content = rules.checked_body(body)
         self._wishes.append((window, service, content, timeout_ms, priority, "", place, at_least_once, None, more))
+
+    def new_mailbox(self) -> LoopMailbox:
+        return StandInLoopMailbox()
+
+    def submit_stream(
+        self,
+        mailbox: StandInLoopMailbox,
+        service: str,
+        body: Any,
+        timeout: float | None,
+        priority: int,
+        message_id: str | None,
+        retry: Retry | None,
+        more: bytes,
+        credit: int,
+    ) -> None:
+        self.start()
+        timeout_ms = self.checked(service, timeout, priority, message_id)
+        content, own_id = rules.checked_body(body), message_id or ""
+        wish = (mailbox, service, content, timeout_ms, priority, own_id, 0, False, None, more, credit)
+        mailbox.begin(self._broker, self._broker.open_stream(self._token, wish))
+
+    def want(self, stream: Streamed) -> None:
+        mailbox = stream.token
+        assert isinstance(mailbox, StandInLoopMailbox)
+        self._broker.want(mailbox.asked, stream)
+
+    def leave(self, mailbox: StandInLoopMailbox) -> None:
+        if not mailbox.is_over:
+            self._broker.leave(mailbox.asked)
 
     def cancel(self, token: object) -> None:
         """Whatever was asked has ended."""

@@ -17,7 +17,7 @@ from famulus.web.past import PastTasks
 from famulus.web.replies import json_reply
 from famulus.web.status.board import Board
 from famulus.web.status.ended import FIELDS, OK, OUTCOMES, TaskFilter
-from famulus.web.status.views import EndedTask
+from famulus.web.status.views import EndedTask, RunningTask
 
 LIMIT = 100
 LIMIT_MAX = 500
@@ -61,7 +61,8 @@ class Tasks:
         except NoAnswer as error:
             return json_reply({"error": str(error)}, 503)
         told = {"source": question.source, "journal": self._past.is_kept, "tasks": tasks}
-        return json_reply({**told, "choices": self._board.ended.choices()})
+        running = [each for each in self._board.running if question.wanted.may_become(each)]
+        return json_reply({**told, "running": running, "choices": self._board.ended.choices()})
 
     async def _last(self, question: TaskSearch) -> list[EndedTask]:
         wanted, limit = question.wanted, question.limit
@@ -106,7 +107,11 @@ class Tasks:
 
     def _story(self, source: str, story: dict[str, Any], known: EndedTask | None) -> dict[str, Any]:
         principal = known.principal if known is not None else None
-        return {"source": source, "journal": self._past.is_kept, "principal": principal, "story": story}
+        told = {"source": source, "journal": self._past.is_kept, "principal": principal, "story": story}
+        return {**told, "running": self._running(story["message_id"]) if story["outcome"] is None else None}
+
+    def _running(self, message_id: str) -> RunningTask | None:
+        return next((task for task in self._board.running if task.message_id == message_id), None)
 
     def _not_found(self) -> str:
         if not self._past.is_kept:

@@ -271,11 +271,19 @@ def answer_tail(service: str) -> bytes:
     return b',"service":%b}' % _encode(service)
 
 
-def write_task_response(message_id: str, service: str, outcome: str, reason: str) -> bytes:
-    """A worker's answer. Put together by hand, since every task pays for it."""
-    if outcome == "OK":
+def write_task_response(message_id: str, service: str, outcome: str, reason: str, parts: int | None = None) -> bytes:
+    """A worker's answer. Put together by hand, since every task pays for it. `parts`: of a stream, also if it is 0."""
+    if outcome == "OK" and parts is None:
         return b'%b%b,"service":%b}' % (ANSWER_HEAD, _encode(message_id), _encode(service))
-    return write("TASK", "RESPONSE", message_id=message_id, service=service, outcome=outcome, reason=reason)
+    return write(
+        "TASK",
+        "RESPONSE",
+        message_id=message_id,
+        service=service,
+        outcome=outcome,
+        reason=reason or None,
+        parts=parts,
+    )
 
 
 def write(request: str, kind: str, /, **fields: Any) -> bytes:

@@ -99,7 +99,7 @@ NO_NUMBER: Final = bytes(8)
 EPOCH_BYTES: Final = 8
 MARK_BYTES: Final = 4
 
-_TERMS: Final = struct.Struct("!IBBHIQIB")
+_TERMS: Final = struct.Struct("!IBBHIQIBI")
 # Of the byte that says how a task is delivered.
 _AT_LEAST_ONCE: Final = 1
 _ABANDONED_IS_CANCELLED: Final = 2
@@ -130,6 +130,8 @@ class Terms(NamedTuple):
     policy: int = 0
     #: It is cancelled when the connection of its client is lost.
     abandoned_is_cancelled: bool = False
+    #: How many parts of its answer its client reads before it says that it wants more; 0 if it wants no stream.
+    credit: int = 0
 
 
 class SessionTerms(NamedTuple):
@@ -153,17 +155,17 @@ NO_TERMS: Final = PrincipalTerms(b"", (), 0, 0)
 
 
 def write_terms(terms: Terms) -> bytes:
-    timeout, priority, at_least_once, *rest, abandoned_is_cancelled = terms
+    timeout, priority, at_least_once, *rest, abandoned_is_cancelled, credit = terms
     delivery = at_least_once * _AT_LEAST_ONCE + abandoned_is_cancelled * _ABANDONED_IS_CANCELLED
-    return _TERMS.pack(timeout, priority, delivery, *rest)
+    return _TERMS.pack(timeout, priority, delivery, *rest, credit)
 
 
 def read_terms(frame: bytes) -> Terms:
-    timeout, priority, delivery, attempts, tasks, size, age, policy = _unpack(_TERMS, frame)
+    timeout, priority, delivery, attempts, tasks, size, age, policy, credit = _unpack(_TERMS, frame)
     if policy >= len(POLICIES):
         raise ProtocolError(reasons.BAD_FRAMES, f"there is no policy {policy}")
     at_least_once, cancelled = bool(delivery & _AT_LEAST_ONCE), bool(delivery & _ABANDONED_IS_CANCELLED)
-    return Terms(timeout, priority, at_least_once, attempts, tasks, size, age, policy, cancelled)
+    return Terms(timeout, priority, at_least_once, attempts, tasks, size, age, policy, cancelled, credit)
 
 
 def write_mark(key: str) -> bytes:
@@ -321,6 +323,11 @@ UNKNOWN_CANCELLED: Final = _unknown(reasons.CANCELLED, "it was cancelled, and ma
 UNKNOWN_LEFT_TO_OTHERS: Final = _unknown(reasons.CANCELLED, "others asked for this task, too: it goes on for them")
 UNKNOWN_WORKER_LOST: Final = _unknown(reasons.WORKER_LOST, "its worker was lost in the middle")
 UNKNOWN_BAD_ANSWER: Final = _unknown(reasons.BAD_HEADER, "the worker's answer could not be read")
+UNKNOWN_BAD_PART: Final = _unknown(
+    reasons.BAD_HEADER, "a part of its stream was not the next one, not wanted yet, or too large"
+)
+#: To one of several who asked for the same task by its id.
+UNKNOWN_STREAMED: Final = _unknown(reasons.CONFLICT, "another one asked for this stream, too, and gets its parts")
 #: The task ran, and its client asks for the answer again.
 UNKNOWN_FORGOTTEN: Final = _unknown(reasons.TOO_LARGE, "it ran; its answer was too large to be kept")
 #: It is open, and so many wait for it already that no more may; that says nothing about whether it runs.

@@ -9,6 +9,8 @@ ENVELOPE_BYTES_MAX: Final = 255
 STREAM_ENVELOPE_BYTES_MAX: Final = ENVELOPE_BYTES_MAX - 4
 #: Parts of a stream that may be under way.
 CREDIT_MAX: Final = 100_000
+#: Of what a worker says about how far a task has got.
+PROGRESS_BYTES_MAX: Final = 2048
 HEADER_BYTES_MAX: Final = 16 * 1024
 #: The default; a broker may be given another `body_bytes_max`.
 BODY_BYTES_MAX: Final = 16 * 1024 * 1024

@@ -26,6 +26,8 @@ PRINCIPALS_MAX: Final = 100
 #: Tasks in one sample: those that ended well, and the others.
 OK_TASKS_MAX: Final = 25
 FAILED_TASKS_MAX: Final = 75
+#: Tasks in a dispatcher's snapshot that have told how far they have got.
+RUNNING_MAX: Final = 100
 #: A worker may give any reason; the code of a longer one is cut.
 REASON_CHARS_MAX: Final = 100
 #: The most that the herald reads; a larger snapshot is dropped.
@@ -98,6 +100,24 @@ class Refusal(Struct, frozen=True, array_like=True):
     ago_ms: int
 
 
+class TaskProgress(Struct, frozen=True, array_like=True):
+    """How far a task has got, according to its worker."""
+
+    message_id: str
+    service: str
+    #: Who has it, a worker or another broker.
+    worker: str
+    delegated_to: str
+    #: Whose task it is; empty where there are no keys.
+    principal: str
+    #: From 0 to 1.
+    done: float
+    note: str
+    #: Before the snapshot was made: when the worker said so, and when the task came.
+    told_ago_ms: int
+    arrived_ago_ms: int
+
+
 class Dispatcher(Struct, frozen=True, tag="dispatcher"):
     pid: int
     #: On the sender's own clock, for rates.
@@ -123,6 +143,8 @@ class Dispatcher(Struct, frozen=True, tag="dispatcher"):
     principals_total: int = 0
     #: The last ones, the latest first.
     refusals: tuple[Refusal, ...] = ()
+    #: Tasks that have not ended and have told how far they have got, the one that did so last first.
+    running: tuple[TaskProgress, ...] = ()
 
 
 class TaskEnd(Struct, frozen=True, array_like=True):

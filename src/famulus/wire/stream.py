@@ -19,6 +19,8 @@ from famulus.wire import reasons
 
 PROGRESS: Final = 0
 NUMBER_MAX: Final = 2**32 - 1
+#: Of an answer that says nothing of parts: it is not the end of a stream.
+NOT_SAID: Final = -1
 #: Of what a function says about its progress.
 NOTE_CHARS_MAX: Final = 200
 
@@ -39,7 +41,12 @@ class _Progress(msgspec.Struct):
     note: str = ""
 
 
+class _End(msgspec.Struct):
+    parts: int = NOT_SAID
+
+
 _encode: Final = msgspec.json.Encoder().encode
+_decode_end: Final = msgspec.json.Decoder(_End).decode
 _decode: Final = msgspec.json.Decoder(_Progress).decode
 
 
@@ -77,3 +84,8 @@ def read_progress(body: bytes) -> Progress:
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
         raise ProtocolError(reasons.BAD_FRAMES, f"this is no progress: {error}") from None
     return Progress(min(max(told.done, 0.0), 1.0), told.note[:NOTE_CHARS_MAX])
+
+
+def read_count(header: bytes) -> int:
+    """How many parts there were, according to an answer that was read before; or NOT_SAID."""
+    return _decode_end(header).parts

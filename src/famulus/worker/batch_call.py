@@ -26,12 +26,19 @@ from famulus.worker.calls import (
     perform,
     to_bytes,
 )
+from famulus.worker.outgoing_parts import StreamCall
+from famulus.worker.stream_call import perform_stream
 from famulus.worker.task import read_task
 
 
 def perform_any(call: Call) -> Answer:
     """What a thread does with a call."""
-    return perform_batch(call) if isinstance(call, BatchCall) else perform(call)
+    if type(call) is Call:
+        return perform(call)
+    if isinstance(call, StreamCall):
+        return perform_stream(call)
+    assert isinstance(call, BatchCall)
+    return perform_batch(call)
 
 
 def perform_batch(batch: BatchCall) -> BatchAnswer:
@@ -100,7 +107,7 @@ class Attempt:
         if not self._batching.wants_tasks:
             return function(items)
         calls = [self._batch.calls[place] for place, _, _ in self.ready]
-        return function(items, [read_task(call.given, call.deadline_ns) for call in calls])
+        return function(items, [read_task(call.given, call.deadline_ns, call.service.tell_progress) for call in calls])
 
     def take(self, results: object) -> None:
         """What the function returned."""

@@ -142,7 +142,7 @@ def begin(call: Call) -> object:
         return service.function(body)
     if service.is_typed:
         return service.function(call)
-    return service.function(body, read_task(call.given, call.deadline_ns))
+    return service.function(body, read_task(call.given, call.deadline_ns, call.service.tell_progress))
 
 
 def failed(given: Given, error: BaseException) -> tuple[Answer, str]:

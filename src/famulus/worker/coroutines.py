@@ -28,6 +28,8 @@ from famulus.worker.calls import (
     to_bytes,
 )
 from famulus.worker.current import in_coroutine
+from famulus.worker.outgoing_parts import StreamCall
+from famulus.worker.stream_call import answer_of_stream
 from famulus.worker.time_limit import CANCELLED, time_limit_reason
 
 JOIN_S = 1.0
@@ -103,8 +105,12 @@ class Coroutines:
 
 
 def answer_of_any(call: Call) -> Coroutine[Any, Any, Answer]:
-    """Of a task or a batch, within the limit of its service."""
-    answer = answer_of_batch(call) if isinstance(call, BatchCall) else answer_of(call)
+    """Of a task, a batch or a stream, within the limit of its service."""
+    answer: Coroutine[Any, Any, Answer]
+    if isinstance(call, BatchCall):
+        answer = answer_of_batch(call)
+    else:
+        answer = answer_of_stream(call) if isinstance(call, StreamCall) else answer_of(call)
     return _within_limit(call, answer) if call.service.is_limited else answer
 
 

@@ -12,6 +12,7 @@ from famulus.net.waiting import Bell
 from famulus.worker.calls import STOPPED, Answer, BatchCall, Call, log, same_answer, what_of
 from famulus.worker.child import Child, TimeIsUp
 from famulus.worker.nursery import Nursery
+from famulus.worker.outgoing_parts import StreamCall
 from famulus.worker.threads import JOIN_S, Threads
 from famulus.worker.time_limit import KILLED, time_limit_reason
 
@@ -53,7 +54,7 @@ class Processes:
             return True
         with self._lock:
             for place, call in self._running.items():
-                if call.given is given and not isinstance(call, BatchCall):
+                if call.given is given and not isinstance(call, BatchCall) and not _closes_itself(call):
                     self._interrupted.add(place)
                     self._children[place].interrupt()
         return False
@@ -98,3 +99,8 @@ class Processes:
                 return "the worker's processes are gone"
         log.log(level, "%s: the process of %s died (%s)", call.service.name, what_of(call), why or how)
         return f"the process that ran it died ({how})"
+
+
+def _closes_itself(call: Call) -> bool:
+    """Whether its function waits for credit: then its generator is closed in a moment, and its process lives on."""
+    return isinstance(call, StreamCall) and call.parts.lacks_credit

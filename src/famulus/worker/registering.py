@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
 from typing import Protocol, TypeVar, overload
 
 from famulus.worker.task import Task
@@ -12,7 +12,10 @@ _Gives = TypeVar("_Gives")
 
 
 class Registering(Protocol[_Takes, _Gives]):
-    """Returns the function as it is. One without parameters is for a service that takes nothing."""
+    """Returns the function as it is. One without parameters is for a service that takes nothing.
+
+    One that yields gives a stream, of which each part is what the service gives.
+    """
 
     @overload
     def __call__(self, function: Callable[[_Takes], Awaitable[_Gives]], /) -> Callable[[_Takes], Awaitable[_Gives]]: ...
@@ -24,6 +27,30 @@ class Registering(Protocol[_Takes, _Gives]):
 
     @overload
     def __call__(self, function: Callable[[], Awaitable[_Gives]], /) -> Callable[[], Awaitable[_Gives]]: ...
+
+    @overload
+    def __call__(self, function: Callable[[_Takes], Iterator[_Gives]], /) -> Callable[[_Takes], Iterator[_Gives]]: ...
+
+    @overload
+    def __call__(
+        self, function: Callable[[_Takes, Task], Iterator[_Gives]], /
+    ) -> Callable[[_Takes, Task], Iterator[_Gives]]: ...
+
+    @overload
+    def __call__(self, function: Callable[[], Iterator[_Gives]], /) -> Callable[[], Iterator[_Gives]]: ...
+
+    @overload
+    def __call__(
+        self, function: Callable[[_Takes], AsyncIterator[_Gives]], /
+    ) -> Callable[[_Takes], AsyncIterator[_Gives]]: ...
+
+    @overload
+    def __call__(
+        self, function: Callable[[_Takes, Task], AsyncIterator[_Gives]], /
+    ) -> Callable[[_Takes, Task], AsyncIterator[_Gives]]: ...
+
+    @overload
+    def __call__(self, function: Callable[[], AsyncIterator[_Gives]], /) -> Callable[[], AsyncIterator[_Gives]]: ...
 
     @overload
     def __call__(self, function: Callable[[_Takes], _Gives], /) -> Callable[[_Takes], _Gives]: ...

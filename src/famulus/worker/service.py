@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import inspect
 from collections.abc import Callable
 from typing import Any, Final
@@ -9,10 +10,11 @@ from typing import Any, Final
 from famulus.core.clock import NEVER_NS, NS_PER_MS
 from famulus.errors import SettingsError
 from famulus.worker.batching import Batching
+from famulus.worker.task import TellProgress
 from famulus.worker.time_limit import NOT_CHOSEN
 
 #: Takes `(body)` or `(body, task)`, or if it is typed, the `Call`; returns what `calls.to_bytes`
-#: takes, or a coroutine that does. With a `Batching` it takes lists, as that says.
+#: takes, or a coroutine that does, or a generator of such. With a `Batching` it takes lists, as that says.
 Function = Callable[..., Any]
 
 #: A call that takes less than this is quick.
@@ -33,6 +35,8 @@ class Service:
         "name",
         "quick_calls",
         "quick_calls_max",
+        "streams",
+        "tell_progress",
         "time_limit_ns",
         "wants_task",
     )
@@ -54,12 +58,17 @@ class Service:
         self.is_typed = is_typed
         #: Its tasks go to the function in batches.
         self.batching = batching
+        #: How its functions say how far a task has got; None where nobody listens.
+        self.tell_progress: TellProgress | None = None
+        #: It yields the parts of a stream.
+        self.streams = is_stream(function)
         self.asynchronous = is_async(function)
         #: How long a call may take.
         self.time_limit_ns = time_limit_ns
         self.is_limited = NOT_CHOSEN < time_limit_ns < NEVER_NS
-        # One with a limit is never quick, since the I/O thread could not give up a call of its own; nor is a batch.
-        self.quick_calls_max = 0 if self.is_limited or batching is not None else MOST
+        # One with a limit is never quick, since the I/O thread could not give up a call of its own; nor is a batch, nor
+        # one that waits for credit.
+        self.quick_calls_max = 0 if self.is_limited or batching is not None or self.streams else MOST
 
     def note(self, lasted_ns: int) -> None:
         """Count a call that took this long."""
@@ -76,8 +85,20 @@ class Service:
 
 
 def is_async(function: Function) -> bool:
-    call = getattr(function, "__call__", None)  # noqa: B004 - an object may have an async __call__
-    return inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(call)
+    """Whether it is called by the loop: it returns a coroutine, or is an async generator."""
+    return _is(inspect.iscoroutinefunction, function) or _is(inspect.isasyncgenfunction, function)
+
+
+def is_stream(function: Function) -> bool:
+    """Whether it yields. One that returns an iterator does not."""
+    return _is(inspect.isgeneratorfunction, function) or _is(inspect.isasyncgenfunction, function)
+
+
+def _is(kind: Callable[[object], bool], function: Function) -> bool:
+    # An object may be called by an async __call__, and so may the one inside of a partial.
+    while isinstance(function, functools.partial):
+        function = function.func
+    return kind(function) or kind(getattr(function, "__call__", None))  # noqa: B004
 
 
 def _wants_task(name: str, function: Function) -> bool:

@@ -13,7 +13,7 @@ from famulus.wire import limits
 from famulus.worker.batch_function import by_annotation, by_service
 from famulus.worker.batching import BatchTerms
 from famulus.worker.parameters import Parameters
-from famulus.worker.service import Function, Service
+from famulus.worker.service import Function, Service, is_stream
 from famulus.worker.time_limit import NOT_CHOSEN
 from famulus.worker.traced_function import in_span
 from famulus.worker.typed_function import by_names, by_value
@@ -28,6 +28,7 @@ class Services(dict[str, Service]):
         self._check(name, function)
         batching, is_typed = None, False
         if batches is not None:
+            _check_no_stream(name, function)
             batching = by_annotation(name, function, batches)
         elif (parameters := Parameters(function)).are_typed:
             function, is_typed = by_names(name, function, parameters), True
@@ -45,6 +46,7 @@ class Services(dict[str, Service]):
         name = service.name
         self._check(name, function)
         if batches is not None:
+            _check_no_stream(name, function)
             batching = by_service(service, function, batches)
             self[name] = Service(name, function, batching=batching, time_limit_ns=time_limit_ns)
         else:
@@ -89,6 +91,11 @@ class Services(dict[str, Service]):
             raise SettingsError(f"service {name!r}: {function!r} is not a function")
         if len(self) >= limits.SERVICES_PER_WORKER_MAX:
             raise SettingsError(f"service {name!r}: a worker has at most {limits.SERVICES_PER_WORKER_MAX} services")
+
+
+def _check_no_stream(name: str, function: Function) -> None:
+    if is_stream(function):
+        raise SettingsError(f"service {name!r}: its function yields, which gives a stream, and a batch has no streams")
 
 
 def _check_name(name: str) -> None:

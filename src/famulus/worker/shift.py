@@ -27,10 +27,13 @@ from famulus.worker.calls import NOT_BEGUN, Answer, BatchAnswer, Call, ended_as,
 from famulus.worker.handoff import Handoff
 from famulus.worker.news import REMEDY
 from famulus.worker.place import Place, places_of
+from famulus.worker.progress import ProgressReports
 from famulus.worker.runner import Runner
 from famulus.worker.service import Service
 from famulus.worker.services import Services
 from famulus.worker.settings import WorkerSettings
+from famulus.worker.stream_call import NO_CREDIT
+from famulus.worker.streams import Streams
 from famulus.worker.threads import Threads
 
 # Final, so that compiled code does not look it up each time.
@@ -83,6 +86,11 @@ class Shift:
         except BaseException:
             self._waiting.close()
             raise
+        sessions = [place.session for place in self._places]
+        self._streams = Streams(bell, sessions)
+        self._progress = ProgressReports(bell, sessions)
+        for service in self._services.values():
+            service.tell_progress = self._progress.tell
 
     def run(self) -> bool:
         """Serve until drained or told to stop. True if no task was given up."""
@@ -105,6 +113,7 @@ class Shift:
     def close(self) -> bool:
         """False if a function did not return, and may still do so later."""
         ended = self._handoff.close()
+        self._streams.close_all()
         for place in self._places:
             place.close()
         self._waiting.close()
@@ -155,6 +164,8 @@ class Shift:
             self._drain(now_ns)
         for place in self._places:
             place.tend(now_ns)
+            if place.session.lost_streams:
+                self._streams.follow(place.session)
             self._tell(place, now_ns)
             place.relink(now_ns)
             place.send()
@@ -169,6 +180,8 @@ class Shift:
                 self._start(given, now_ns)
             if place.session.cancelled:
                 self._cancel(place)
+            if place.session.credited:
+                self._streams.follow(place.session)
             if self._here and not self._run_here(turn):
                 return False
             self._send()
@@ -205,6 +218,8 @@ class Shift:
                 assert self._batches is not None
                 self._batches.add(call, now_ns)
                 self.running += 1
+            elif service.streams:
+                self._start_stream(call)
             elif service.asynchronous:
                 async_calls.append(call)
             else:
@@ -213,6 +228,12 @@ class Shift:
             self._hand_over(self._runners[0], sync_calls)
         if async_calls:
             self._hand_over(self._runners[1], async_calls)
+
+    def _start_stream(self, call: Call) -> None:
+        if not call.given.parsed.credit:
+            self._refusals.append(Answer(call.given, NO_CREDIT, b""))
+        elif (begun := self._streams.begin(call)) is not None:
+            self._hand_over(self._runners[1 if call.service.asynchronous else 0], [begun])
 
     def _cancel(self, place: Place) -> None:
         cancelled, place.session.cancelled = place.session.cancelled, []
@@ -223,6 +244,8 @@ class Shift:
             if self._is_taken_back(given, service):
                 given.is_cancelled = True
                 self._refusals.append(Answer(given, NOT_BEGUN, b""))
+            elif service.streams and not service.asynchronous:
+                self._streams.close(given)
             log.info("%s: task %s was cancelled", service.name, given.message_id)
 
     def _is_taken_back(self, given: Given, service: Service) -> bool:
@@ -269,6 +292,10 @@ class Shift:
         return True
 
     def _answer(self, now_ns: int) -> None:
+        if self._streams.running:
+            self._streams.send(now_ns)
+        if self._progress.minds:
+            self._progress.send(now_ns)
         if self.running:
             self._take_answers(now_ns)
         if self._batches is not None:
@@ -307,6 +334,8 @@ class Shift:
 
     def _hand_in(self, answer: Answer) -> None:
         given = answer.given
+        if self._streams.running:
+            self._streams.end(given)
         session = self._places[given.place].session
         outcome, reason = ended_as(answer) if answer.reason else ("OK", "")
         if not session.answer(given, outcome, reason, answer.body):
@@ -319,7 +348,7 @@ class Shift:
     # -- beginning and end --------------------------------------------------------------------------------------
 
     def _next_due_ns(self) -> int:
-        due_ns = self._drained_by_ns
+        due_ns = min(min(self._drained_by_ns, self._streams.next_due_ns), self._progress.next_due_ns)
         for place in self._places:
             due_ns = min(due_ns, place.next_due_ns)
         for runner in self._runners:

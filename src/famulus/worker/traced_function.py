@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import AsyncIterator, Iterator
+from contextlib import aclosing, closing
 from typing import Any
 
 from famulus import tracing
@@ -18,8 +20,9 @@ def in_span(service: Service) -> Function:
     def do(call: Call) -> Any:
         if service.is_typed:
             return function(call)
-        body = call.given.body
-        return function(body, read_task(call.given, call.deadline_ns)) if service.wants_task else function(body)
+        if not service.wants_task:
+            return function(call.given.body)
+        return function(call.given.body, read_task(call.given, call.deadline_ns, call.service.tell_progress))
 
     def run(call: Call) -> Any:
         with _span(service.name, call.given.header):
@@ -29,6 +32,18 @@ def in_span(service: Service) -> Function:
         with _span(service.name, call.given.header):
             return await do(call)
 
+    def run_stream(call: Call) -> Iterator[Any]:
+        with _span(service.name, call.given.header), closing(do(call)) as parts:
+            yield from parts
+
+    async def run_async_stream(call: Call) -> AsyncIterator[Any]:
+        with _span(service.name, call.given.header):
+            async with aclosing(do(call)) as parts:
+                async for part in parts:
+                    yield part
+
+    if service.streams:
+        return run_async_stream if service.asynchronous else run_stream
     return run_async if service.asynchronous else run
 
 

@@ -6,8 +6,17 @@ Whatever is wrong with the arguments is found before the function is called.
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable
-from typing import Any
+from collections.abc import (
+    AsyncGenerator,
+    AsyncIterable,
+    AsyncIterator,
+    Callable,
+    Generator,
+    Iterable,
+    Iterator,
+)
+from contextlib import aclosing, closing
+from typing import Any, Final, get_args, get_origin
 
 import msgspec
 
@@ -16,9 +25,12 @@ from famulus.typed.codecs import JSON, NO_ARGUMENTS, BadValue, Reader, encode, k
 from famulus.typed.service import Service as TypedService
 from famulus.wire import headers
 from famulus.worker.calls import BadArguments, Call
-from famulus.worker.parameters import Parameters
-from famulus.worker.service import Function, is_async
+from famulus.worker.parameters import ANYTHING, Parameters
+from famulus.worker.service import Function, is_async, is_stream
 from famulus.worker.task import read_task
+
+#: What a function that yields may say that it gives.
+_STREAMS: Final = (Iterator, Iterable, Generator, AsyncIterator, AsyncIterable, AsyncGenerator)
 
 #: From the body to the positional and the named arguments.
 _Read = Callable[[bytes, str], tuple[tuple[Any, ...], dict[str, Any]]]
@@ -31,7 +43,7 @@ def by_names(name: str, function: Function, parameters: Parameters) -> Function:
             name, [_field(each) for each in parameters.named], forbid_unknown_fields=True, kw_only=True
         )
         reader = Reader(wanted)
-        Reader(parameters.gives)
+        Reader(_part_of(parameters.gives) if is_stream(function) else parameters.gives)
     except (SettingsError, TypeError) as error:
         raise SettingsError(f"service {name!r}: {error}") from None
     names = [each.name for each in parameters.named]
@@ -84,7 +96,7 @@ def _body_function(function: Function, read: _Read, content_type: str, task_name
         except BadValue as error:
             raise BadArguments(str(error)) from None
         if task_name:
-            named[task_name] = read_task(call.given, call.deadline_ns)
+            named[task_name] = read_task(call.given, call.deadline_ns, call.service.tell_progress)
         return positional, named, came_as
 
     def run(call: Call) -> bytes:
@@ -95,4 +107,29 @@ def _body_function(function: Function, read: _Read, content_type: str, task_name
         positional, named, came_as = prepare(call)
         return encode(await function(*positional, **named), came_as)
 
+    def run_stream(call: Call) -> Iterator[bytes]:
+        positional, named, came_as = prepare(call)
+        with closing(function(*positional, **named)) as parts:
+            for part in parts:
+                yield encode(part, came_as)
+
+    async def run_async_stream(call: Call) -> AsyncIterator[bytes]:
+        positional, named, came_as = prepare(call)
+        async with aclosing(function(*positional, **named)) as parts:
+            async for part in parts:
+                yield encode(part, came_as)
+
+    if is_stream(function):
+        return run_async_stream if is_async(function) else run_stream
     return run_async if is_async(function) else run
+
+
+def _part_of(gives: Any) -> Any:
+    """What a function that yields says that each part is."""
+    if gives in ANYTHING or gives in _STREAMS:
+        return Any
+    if get_origin(gives) not in _STREAMS:
+        shown = getattr(gives, "__name__", str(gives))
+        raise SettingsError(f"its function yields, so it gives an Iterator[...], not {shown}")
+    parts = get_args(gives)
+    return parts[0] if parts else Any

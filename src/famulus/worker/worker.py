@@ -61,8 +61,9 @@ class Worker:
         worker.run()
 
     A function takes `(body)` or `(body, task)` and returns bytes, bytearray, memoryview, str (sent as UTF-8) or None
-    (empty); or it has arguments and a result of its own, with types: see `service` and `serves`. If it raises, the
-    client gets ERROR with `TypeName: message`, the traceback goes to the log `famulus.worker`, and the worker goes on.
+    (empty), or yields them; or it has arguments and results of its own, with types: see `service` and `serves`. If it
+    raises, the client gets ERROR with `TypeName: message`, the traceback goes to the log `famulus.worker`, and the
+    worker goes on.
 
     Plain functions run in threads, at most `slots` of them (very quick ones in the thread that does the I/O, which is
     never the main thread); `async` functions as tasks on one asyncio loop; and with `processes=N` plain functions run
@@ -180,6 +181,13 @@ class Worker:
         def embed(bodies: list[bytes]) -> list[bytes | Exception]:
             return model.run(bodies)
 
+        A function that yields gives a stream: each part goes to the client as it comes, and no more than it will read.
+
+        @worker.service("count")
+        def count(body: bytes) -> Iterator[bytes]:  # for part in client.stream("count", b"3")
+            for number in range(int(body)):
+                yield b"%d" % number
+
         A call that takes longer than `time_limit_s` is the ERROR time_limit: a coroutine is cancelled, a child process
         is killed, and a thread goes on in vain, since nothing can stop it.
         """
@@ -223,7 +231,8 @@ class Worker:
         def run(size: Size) -> str:
             return f"{size.width} x {size.height}"
 
-        With `batch` it takes a list of values, and returns a list of results: see `service`, also for `time_limit_s`.
+        With `batch` it takes a list of values, and returns a list of results. If it yields, each part is what the
+        service gives. See `service`, also for `time_limit_s`.
         """
 
         def register(function: Any) -> Any:

@@ -285,7 +285,7 @@ def test_rubbish_from_a_peer_ends_its_task_and_nothing_else(broker: Broker, ann:
 def test_a_link_that_does_not_take_it_leaves_it_here(broker: Broker, ann: Client, bee: Neighbour) -> None:
     ann.asks("echo", b"hello")
     message = bee.gets()
-    delegation.undelivered(broker.core, b"bee", message[0])
+    delegation.undelivered(broker.core, b"bee", message)
     bob = broker.worker("bob").starts()
     assert bob.gets_task().body == b"hello"
 

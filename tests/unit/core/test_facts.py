@@ -197,7 +197,7 @@ def test_a_task_that_comes_back_from_a_broker_is_given_to_a_worker_then(watched:
     watched.for_delegates.clear()
     bob = watched.worker("bob").starts()
     watched.now_ns += 7
-    delegation.undelivered(watched.core, b"there", message[0])
+    delegation.undelivered(watched.core, b"there", message)
     given_ns = watched.now_ns
     watched.later(5, bob)
     bob.answers(bob.gets_task())

@@ -10,6 +10,8 @@ from pathlib import Path
 ROOT = Path(__file__).parents[3]
 
 PROGRAM = """
+from collections.abc import AsyncIterator, Generator, Iterator
+
 import msgspec
 from famulus import AsyncClient, Client, Service, Task, Worker
 
@@ -48,11 +50,26 @@ async def awaited_together(numbers: list[list[int]], tasks: list[Task]) -> list[
 def lengths(bodies: list[bytes]) -> list[str]:
     return [str(len(body)) for body in bodies]
 
+giving_parts = Worker()
+
+@giving_parts.serves(make)
+def parts(size: Size) -> Iterator[str]:
+    yield str(size.width)
+
+@giving_parts.serves(total)
+async def parts_of_coroutine(numbers: list[int], task: Task) -> AsyncIterator[int]:
+    yield sum(numbers)
+
+@giving_parts.serves(now)
+def parts_of_nothing() -> Generator[float, None, None]:
+    yield 1.0
+
 async def ask(client: AsyncClient) -> None:
     reveal_type(await client.call(make, Size(width=1), timeout=5))
     reveal_type(await client.call(now))
     reveal_type(await client.submit(make, Size(width=1), timeout=5))
     reveal_type([text async for text in client.map(make, [Size(width=1)], window=5)])
+    reveal_type([text async for text in client.stream(make, Size(width=1), credit=5)])
 
 def use(client: Client) -> None:
     reveal_type(client.call(make, Size(width=1), headers={"a": "b"}))
@@ -67,6 +84,9 @@ def use(client: Client) -> None:
     reveal_type(list(client.map(total, [[1], [2, 3]], ordered=False)))
     reveal_type(list(client.map(total, [[1]], errors="return")))
     reveal_type(list(client.map("echo", [b"x"])))
+    reveal_type(list(client.stream(make, Size(width=1), credit=5)))
+    reveal_type(client.stream(now))
+    reveal_type([part for part in client.stream("echo", b"x")])
 """
 
 WRONG = """
@@ -90,6 +110,12 @@ def misuse(client: Client) -> None:
     client.submit(make, 5)
     client.submit(make)
     list(client.map(make, [5]))
+    client.stream(make, 5)
+    client.stream(make, Size(width=1), credit="5")
+
+@worker.serves(make)
+def wrong_part(size: Size) -> Iterator[int]:
+    yield 1
 """
 
 
@@ -106,7 +132,7 @@ def test_a_type_checker_knows_what_a_call_gives(tmp_path: Path) -> None:
     told = check(PROGRAM, tmp_path)
     assert " error: " not in told, told
     assert re.findall('Revealed type is "(.+)"', told) == [
-        *("str", "float", "str", "list[str]"),
+        *("str", "float", "str", "list[str]", "list[str]"),
         *("str", "float", "None", "int", "Any", "Any"),
         *(
             "str",
@@ -116,6 +142,7 @@ def test_a_type_checker_knows_what_a_call_gives(tmp_path: Path) -> None:
             "list[int | famulus.errors.OutcomeError | famulus.errors.BadAnswer]",
             "list[bytes]",
         ),
+        *("list[str]", "famulus.client.stream.Stream[float]", "list[bytes]"),
     ]
 
 
@@ -123,4 +150,4 @@ def test_a_type_checker_finds_each_wrong_use(tmp_path: Path) -> None:
     told = check(PROGRAM + WRONG, tmp_path)
     first = PROGRAM.count("\n") + 1
     wrong = {int(line) - first for line in re.findall(r"program\.py:(\d+): error", told)}
-    assert wrong == {1, 5, 9, 14, 15, 16, 17, 18, 19, 20}, told
+    assert wrong == {1, 5, 9, 14, 15, 16, 17, 18, 19, 20, 21, 22, 24}, told

@@ -11,7 +11,7 @@ from urllib.parse import quote
 import pytest
 from tests.unit.journal.conftest import HEAD, NOW_US, Desk, desk, desks, tail, task
 from tests.unit.web.conftest import Port
-from tests.unit.web.status.conftest import failed, supervisor, task_end
+from tests.unit.web.status.conftest import dispatcher, failed, supervisor, task_end
 
 from famulus.errors import NoAnswer
 from famulus.journal import apart
@@ -91,6 +91,15 @@ def test_the_last_tasks_are_told_as_the_address_asks_for_them(port: Port) -> Non
 def test_a_question_that_makes_no_sense_gets_a_sentence(port: Port, question: str, complaint: str) -> None:
     answer = port.get(f"/api/v1/tasks{question}")
     assert (answer.status_code, answer.json()) == (400, {"error": complaint})
+
+
+def test_how_far_running_tasks_have_got_is_told_beside_them(port: Port) -> None:
+    running = status.TaskProgress("r", "resize", "w1", "", "shop", 0.4, "page 2", 250, 900)
+    port.tell(supervisor(), dispatcher(running=(running,)))
+    (told,) = port.get("/api/v1/tasks?service=resize&outcome=failed").json()["running"]
+    assert (told["message_id"], told["done"], told["note"], told["principal"]) == ("r", 0.4, "page 2", "shop")
+    assert told["told_ms"] - told["arrived_ms"] == 650
+    assert port.get("/api/v1/tasks?service=echo").json()["running"] == []
 
 
 def test_older_ones_come_from_the_journal(port_with_journal: Port) -> None:

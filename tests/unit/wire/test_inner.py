@@ -27,6 +27,7 @@ terms = st.builds(
     backlog_age_ms=st.integers(1, limits.TIMEOUT_MS_MAX),
     policy=st.integers(0, len(inner.POLICIES) - 1),
     abandoned_is_cancelled=st.booleans(),
+    credit=st.integers(0, limits.CREDIT_MAX),
 )
 names = st.text(st.characters(exclude_categories=["Cs"]), max_size=limits.NAME_CHARS_MAX)
 

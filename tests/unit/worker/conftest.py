@@ -13,8 +13,9 @@ from typing import Any
 import pytest
 import zmq
 
-from famulus.core.clock import NEVER_NS, NS_PER_MS
+from famulus.core.clock import NEVER_NS, NS_PER_MS, NS_PER_S
 from famulus.core.session.header_cache import Given, ParsedHeader
+from famulus.core.session.worker import SessionState, WorkerSession
 from famulus.net.waiting import Bell, Waiting
 from famulus.wire import headers
 from famulus.worker.calls import Answer, Call
@@ -72,6 +73,39 @@ def collect(bell: Bell) -> Collect:
         return answers
 
     return collect
+
+
+class Ready:
+    """The session of a worker that may be given tasks, and what it would send."""
+
+    def __init__(self) -> None:
+        self.session = WorkerSession("bob", ["test"], 8, None, lambda: 1.0)
+        self.session.on_link(NS_PER_S)
+        self._hear(b"", headers.write("CONFIG", "RESPONSE", identity="bob", heartbeat_ms=1000, version=1, digest="d"))
+        self._hear(b"", headers.write("PONG", "RESPONSE", version=1, digest="d"))
+        assert self.session.state is SessionState.READY
+        self.session.outbox.clear()
+
+    def _hear(self, envelope: bytes, header: bytes) -> list[Given]:
+        return self.session.on_messages(NS_PER_S, [[envelope, header, b""]])
+
+    def given(self, credit: int = 0) -> Given:
+        number = next(_serial)
+        more = {"credit": credit} if credit else {}
+        header = headers.write("TASK", "REQUEST", service="test", message_id=f"id-{number}", attempt=1, **more)
+        (given,) = self._hear(b"%d" % number, header)
+        return given
+
+    def take(self) -> list[bytes]:
+        """The bodies of all that it would send."""
+        bodies = [body for _, _, body in self.session.outbox]
+        self.session.outbox.clear()
+        return bodies
+
+
+@pytest.fixture
+def ready() -> Ready:
+    return Ready()
 
 
 class Broker:

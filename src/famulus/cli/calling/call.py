@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import base64
 import json
 import sys
 import time
@@ -12,6 +11,8 @@ from typing import Annotated, Any
 import typer
 
 from famulus.cli import suggestions
+from famulus.cli.calling.shown_body import json_of
+from famulus.cli.calling.shown_parts import ShownParts
 from famulus.errors import OutcomeError
 from famulus.exit_codes import ExitCode
 
@@ -52,7 +53,8 @@ def call(
     ] = "",
     count: Annotated[int, typer.Option(min=1, help="Send the task this many times.")] = 1,
     window: Annotated[int, typer.Option(min=1, help="With --count: how many may be open at once.")] = 100,
-    as_json: Annotated[bool, typer.Option("--json", help="One JSON object per task.")] = False,
+    stream: Annotated[bool, typer.Option("--stream", help="Print each part of the answer as it comes.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="One JSON object per task; of a stream, per part.")] = False,
 ) -> None:
     """Send a task to SERVICE and print the answer's body.
 
@@ -66,27 +68,30 @@ def call(
       cat image.png | famulus call resize - > small.png
 
       famulus call echo hello --count 1000 --json
+
+      famulus call --stream words "once upon a time"
     """
     content = sys.stdin.buffer.read() if body == "-" else (body or "").encode()
     if message_id is not None and count > 1:
         raise typer.BadParameter("a message_id names one task, so --count must be 1", param_hint="--message-id")
-    of_each: dict[str, Any] = {
-        "priority": priority,
-        "at_least_once": at_least_once,
-        "headers": _headers(header or []),
-        "key": key,
-    }
+    if stream and (count > 1 or at_least_once):
+        raise typer.BadParameter("a stream is one task, which is not sent again", param_hint="--stream")
+    asked: dict[str, Any] = {"priority": priority, "headers": _headers(header or []), "key": key}
     from famulus.client.threads import Client
 
     worst = "OK"
     try:
         with Client(broker, timeout=timeout, pass_file=pass_file) as client:
             started = time.monotonic()
-            if count == 1:
-                answers: Any = [_one(client, service, content, message_id=message_id, **of_each)]
+            if stream:
+                answers: Any = _parts(client, service, content, as_json, message_id=message_id, **asked)
+            elif count == 1:
+                asked |= {"message_id": message_id, "at_least_once": at_least_once}
+                answers = [_one(client, service, content, **asked)]
             else:
                 bodies = (content for _ in range(count))
-                answers = client.map(service, bodies, window=window, errors="return", **of_each)
+                asked |= {"window": window, "at_least_once": at_least_once}
+                answers = client.map(service, bodies, errors="return", **asked)
             for answer in answers:
                 outcome = answer.outcome if isinstance(answer, OutcomeError) else "OK"
                 worst = max(worst, outcome, key=_EXIT_CODES.__getitem__)
@@ -114,6 +119,21 @@ def _one(client: Any, service: str, body: bytes, **asked: object) -> bytes | Out
     return answer
 
 
+def _parts(client: Any, service: str, body: bytes, as_json: bool, **asked: object) -> list[OutcomeError]:
+    """Shows the parts of a stream, and returns the error, if it ended with one."""
+    shown = ShownParts(as_json)
+    started = time.monotonic()
+    try:
+        with client.stream(service, body, on_progress=shown.on_progress, **asked) as parts:
+            shown.show(parts)
+    except OutcomeError as error:
+        return [error]
+    if as_json:
+        facts = {"outcome": "OK", "parts": shown.count, "seconds": round(time.monotonic() - started, 6)}
+        typer.echo(json.dumps(facts))
+    return []
+
+
 def _show(answer: bytes | OutcomeError, outcome: str, seconds: float | None, as_json: bool) -> None:
     body = answer if isinstance(answer, bytes) else answer.body
     if as_json:
@@ -132,10 +152,7 @@ def _show_json(answer: bytes | OutcomeError, outcome: str, body: bytes, seconds:
     facts: dict[str, object] = {"outcome": outcome}
     if not isinstance(answer, bytes):
         facts |= {"reason": answer.reason, "message_id": answer.message_id}
-    try:
-        facts["body"] = body.decode()
-    except UnicodeDecodeError:
-        facts["body_base64"] = base64.b64encode(body).decode()
+    facts |= json_of(body)
     if seconds is not None:
         facts["seconds"] = round(seconds, 6)
     typer.echo(json.dumps(facts))

@@ -11,6 +11,7 @@ import typer
 from famulus.cli import suggestions
 from famulus.cli.admin.words import columns
 from famulus.cli.journal.options import Journals, Since, Until, open_readings, shown_instant, span_of
+from famulus.cli.status.http_port import Address, Ca, HttpPort
 from famulus.journal.ids import short
 from famulus.journal.visits import FINAL
 
@@ -51,17 +52,38 @@ def tasks(
     limit: Annotated[int, typer.Option("--limit", "-n", min=1, help="Show at most this many, the last ones.")] = 50,
     journal: Journals = None,
     as_json: Annotated[bool, typer.Option("--json", help="One JSON object per task, with all columns.")] = False,
+    follow: Annotated[
+        bool,
+        typer.Option(
+            "--follow",
+            "-f",
+            help="Instead, those of a running broker as they end, and how far others have got, until Ctrl-C.",
+        ),
+    ] = False,
+    address: Address = None,
+    ca: Ca = None,
 ) -> None:
     """Show the last tasks in the journal, the newest one last. A task appears up to a minute after it has ended.
 
     The journal is that of this machine; --journal names others. `famulus trace` tells the whole life of one of them.
+
+    With --follow no journal is read: the HTTP port of a broker is asked, once a second.
 
     Examples:
 
       famulus tasks --service resize --outcome ERROR --since 2h
 
       famulus tasks --slower 500 --limit 10
+
+      famulus tasks --follow --service resize
     """
+    if follow:
+        if client or since or until or journal:
+            raise typer.BadParameter("--follow shows what happens now: leave out --client, --since, --until, --journal")
+        _follow(
+            HttpPort(address, ca), {"service": service, "worker": worker, "reason": reason}, outcome, slower, as_json
+        )
+        return
     from famulus.journal.listing import Query, last_tasks
     from famulus.journal.reading import plain
 
@@ -81,6 +103,18 @@ def tasks(
             typer.echo(line)
     else:
         typer.echo("the journal has no such task", err=True)
+
+
+def _follow(
+    port: HttpPort, given: dict[str, str | None], outcomes: list[Outcome] | None, slower: float | None, as_json: bool
+) -> None:
+    from famulus.cli.journal import following
+
+    if outcomes and {Outcome.LATE, Outcome.RETRY} & set(outcomes):
+        raise typer.BadParameter("only the journal knows what came late and what was tried again: leave out --follow")
+    wanted = {name: value for name, value in given.items() if value is not None}
+    named = [each.value for each in outcomes] if outcomes else FINAL
+    following.follow(following.TaskFollower(port, wanted, named, slower), as_json=as_json)
 
 
 def _cells(row: dict[str, Any]) -> tuple[str, ...]:

@@ -22,6 +22,7 @@ from famulus.core.dispatch.outgoing import Outgoing
 from famulus.core.dispatch.service import Service
 from famulus.core.dispatch.services import Services
 from famulus.core.dispatch.session import Session, take_slot
+from famulus.core.dispatch.streams import Streams
 from famulus.core.dispatch.task import (
     ANSWERED,
     GIVEN,
@@ -52,6 +53,7 @@ class Assignment:
         delegates: Delegates,
         outcomes: Outcomes,
         facts: Facts,
+        streams: Streams,
     ) -> None:
         self._now = now
         self._out = out
@@ -63,6 +65,7 @@ class Assignment:
         self._delegates = delegates
         self._outcomes = outcomes
         self._facts = facts
+        self._streams = streams
         #: Our own name among the brokers; empty while we are on our own.
         self.identity = b""
         #: Lets other brokers tell the ids that we made from those of clients: a JSON text, and a secret.
@@ -105,7 +108,8 @@ class Assignment:
         """A worker brought a ticket back, so its slot is free. Returns the task if it was still waiting for this."""
         now_ns = self._now.ns
         task = session.running.pop(ticket)
-        if task.ticket == ticket and not task.is_cancelled and now_ns >= task.service.service_time.next_sample_ns:
+        is_typical = task.ticket == ticket and not task.is_cancelled and not self._streams.has_begun(task)
+        if is_typical and now_ns >= task.service.service_time.next_sample_ns:
             _sample(task, session, now_ns, plain=False)
         self._free_slot(session)
         if not task.waits_for(ticket):
@@ -144,6 +148,8 @@ class Assignment:
             self._outcomes.unknown(task, inner.UNKNOWN_BAD_ANSWER)  # nobody wanted that
         elif task.stage == JUDGING and begun:
             self._outcomes.unknown(task, tail)
+        elif task.stage == JUDGING and self._streams.has_begun(task):
+            self._outcomes.unknown(task, inner.UNKNOWN_BAD_ANSWER)
         elif task.stage == JUDGING:
             # As if it had never been given to this worker, also in the journal.
             task.attempt -= 1
@@ -300,6 +306,8 @@ class Assignment:
         terms = task.terms
         if task.is_cancelled:
             self._outcomes.unknown(task, inner.UNKNOWN_CANCELLED)
+        elif self._streams.has_begun(task):
+            self._outcomes.unknown(task, inner.UNKNOWN_WORKER_LOST)
         elif terms.at_least_once and task.attempt < terms.attempts_max and self._now.ns < task.deadline_ns:
             self._counters.attempts_again += 1
             if self._facts.on:

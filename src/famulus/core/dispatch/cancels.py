@@ -127,7 +127,7 @@ class Cancels:
         if task.stage == DONE:
             return
         if known is None or not known.waiters:
-            self._cancel(task)
+            self.cancel(task)
             return
         if (task.client, task.envelope) == (client, envelope):
             task.client, task.envelope = known.waiters.pop(0)
@@ -135,7 +135,7 @@ class Cancels:
             known.waiters.remove((client, envelope))
         self._out.clients.append([client, envelope, task.client_header(inner.UNKNOWN_LEFT_TO_OTHERS), b""])
 
-    def _cancel(self, task: Task) -> None:
+    def cancel(self, task: Task) -> None:
         if task.is_cancelled:
             return
         task.is_cancelled = True

@@ -18,7 +18,7 @@ from famulus.core.dispatch.sessions import IN_USE, NOT_YOURS
 from famulus.core.dispatch.strangers import unique_part
 from famulus.core.dispatch.task import Task
 from famulus.errors import ProtocolError
-from famulus.wire import inner, reasons
+from famulus.wire import inner, limits, reasons
 from famulus.wire.headers import write_error, write_text
 
 TERMS_REMEMBERED: Final = 4096
@@ -29,6 +29,9 @@ _POISON: Final = write_error(reasons.BAD_HEADER, "no router could read this head
 _NOT_CONNECTED: Final = write_error(reasons.NOT_CONNECTED, "connect again")
 #: To one that was let in, and that the config does not know any more.
 VOID: Final = write_error(reasons.NOT_ALLOWED, "your key is not valid here any more")
+LONG_ENVELOPE: Final = write_error(
+    reasons.BAD_FRAMES, f"the envelope of a task with credit has at most {limits.STREAM_ENVELOPE_BYTES_MAX} bytes"
+)
 
 
 def follow(parts: Parts, question: Question, decision: Frames) -> None:
@@ -56,12 +59,16 @@ def _on_accept(parts: Parts, question: Question, decision: Frames) -> None:
     if not epoch_frame:
         token = token or _token_of(parts, question.asker)
         key = _key(account.name, token, name, message_id)
-    if key and _told_before(parts, question, key, client_head + message_id, bool(visited)):
-        return
-    service = parts.services.find(name, parts.now.ns)
     terms = parts.terms.get(terms_frame)
     if terms is None:
         terms = _remember(parts, terms_frame)
+    if terms.credit and len(question.envelope) > limits.STREAM_ENVELOPE_BYTES_MAX:
+        parts.counters.faults += 1
+        _reply(parts, question, LONG_ENVELOPE, b"")
+        return
+    if key and _told_before(parts, question, key, client_head + message_id, bool(visited), terms.credit):
+        return
+    service = parts.services.find(name, parts.now.ns)
     way = tuple(inner.read_names(visited)) if visited else ()
     seen_ns = question.seen_ns
     if service is None or parts.closing.on or question.is_cancelled:
@@ -79,7 +86,7 @@ def _on_accept(parts: Parts, question: Question, decision: Frames) -> None:
     if visited:
         parts.delegates.exchange(flow.came_from).taken += 1
     if key:
-        task.known = parts.repeats.begin(key)
+        task.known = parts.repeats.begin(key, terms.credit)
     parts.assignment.accept(task)
     may_keep = epoch and service.expected_by_ns == NEVER_NS and not is_passed_on
     # Equal rights share their flows: those of a principal must be known to be what this decision was made of.
@@ -98,13 +105,15 @@ def _token_of(parts: Parts, client: bytes) -> bytes:
     return write_text(f"{parts.secret}-{unique_part(client).hex()}")
 
 
-def _told_before(parts: Parts, question: Question, key: bytes, head: bytes, from_broker: bool) -> bool:
+def _told_before(parts: Parts, question: Question, key: bytes, head: bytes, from_broker: bool, credit: int) -> bool:
     """Whether we already know this task: then its client is told how it ended, or will be."""
     known = parts.repeats.get(key, parts.now.ns)
     if known is None:
         return False
     parts.counters.repeated += 1
-    if known.ended_ns:
+    if known.is_streamed or (not known.ended_ns and known.credit != credit):
+        parts.out.clients.append([question.asker, question.envelope, head + inner.UNKNOWN_STREAMED, b""])
+    elif known.ended_ns:
         tail = known.tail if known.whole else inner.UNKNOWN_FORGOTTEN
         parts.out.clients.append([question.asker, question.envelope, head + tail, known.body])
     elif question.is_cancelled:

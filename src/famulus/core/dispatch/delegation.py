@@ -5,11 +5,16 @@
 
 from __future__ import annotations
 
+from typing import Final
+
+from famulus.core.dispatch import relay
 from famulus.core.dispatch.deadlines import must_start_by_ns
 from famulus.core.dispatch.delegates import Delegate
 from famulus.core.dispatch.parts import Parts
 from famulus.core.dispatch.task import ANSWERED, JUDGING, Task, next_task
 from famulus.wire import headers, inner
+
+_PART: Final = headers.PART
 
 
 def update(parts: Parts, offers: list[inner.PeerOffer]) -> None:
@@ -40,6 +45,8 @@ def answer(parts: Parts, identity: bytes, ticket: bytes, header: bytes, body: by
     if delegate is None or task is None:
         if delegate is not None and header == headers.LEAVING:
             _left_alone(parts, delegate)
+        elif header == _PART:
+            relay.from_delegate(parts, identity, ticket, body)
         else:
             parts.counters.late += 1
         return None
@@ -72,8 +79,12 @@ def unknown(parts: Parts, task: Task, tail: bytes) -> None:
         parts.outcomes.unknown(task, tail)
 
 
-def undelivered(parts: Parts, identity: bytes, ticket: bytes) -> None:
+def undelivered(parts: Parts, identity: bytes, message: list[bytes]) -> None:
     """The link did not accept it, so it did not leave."""
+    if message[1] == headers.CREDIT:
+        relay.undelivered_credit(parts, identity, message[2])
+        return
+    ticket = message[0]
     delegate = parts.delegates.by_identity.get(identity)
     task = delegate.running.pop(ticket, None) if delegate is not None else None
     if task is not None and task.waits_for(ticket):
@@ -84,6 +95,9 @@ def _take_back(parts: Parts, task: Task, delegate: Delegate | None) -> None:
     """It provably did not run there: it is a task without a slot again."""
     if delegate is not None:
         parts.delegates.refused(delegate, task.service.name)
+    if parts.streams.has_begun(task):
+        parts.outcomes.unknown(task, inner.UNKNOWN_BAD_ANSWER)  # we have had parts of it, so it ran
+        return
     task.attempt -= 1
     parts.assignment.requeue(task)
 

@@ -13,9 +13,9 @@ from collections.abc import Iterator
 from typing import Final
 
 from famulus.core.access import BACKEND, FRONTEND
-from famulus.core.dispatch import delegation
+from famulus.core.dispatch import delegation, relay
 from famulus.core.dispatch.accounts import Account
-from famulus.core.dispatch.decisions import VOID, follow, give_up_poison, settle_claims
+from famulus.core.dispatch.decisions import LONG_ENVELOPE, VOID, follow, give_up_poison, settle_claims
 from famulus.core.dispatch.flows import Flow
 from famulus.core.dispatch.outgoing import Frames, Outgoing, Ports
 from famulus.core.dispatch.parts import Parts
@@ -26,10 +26,12 @@ from famulus.core.dispatch.task import Task
 from famulus.core.load import load
 from famulus.errors import ProtocolError
 from famulus.wire import inner, limits, reasons
-from famulus.wire.headers import CANCEL, write_error
+from famulus.wire.headers import CANCEL, CREDIT, PART, write_error
 
 # Final, so that compiled code need not look it up each time.
 _CANCEL: Final = CANCEL
+_CREDIT: Final = CREDIT
+_PART: Final = PART
 _BAD_FRAMES: Final = write_error(
     reasons.BAD_FRAMES, "a message is [envelope][header][body], the envelope at most 255 bytes"
 )
@@ -55,8 +57,8 @@ class Dispatcher(Parts):
                 len(message) != 4
                 or len(message[3]) > body_bytes_max
                 or len(message[2]) > limits.HEADER_BYTES_MAX
-                or len(message[1]) > limits.ENVELOPE_BYTES_MAX
-            ):
+                or len(message[1]) > limits.STREAM_ENVELOPE_BYTES_MAX
+            ) and self._is_unfit(message):
                 self.counters.faults += 1
                 self.out.clients.append(self._refusal(message))
                 continue
@@ -72,6 +74,8 @@ class Dispatcher(Parts):
             elif account.is_void:
                 self.facts.void(account, FRONTEND, client, now_ns)
                 self.out.clients.append([client, envelope, VOID, b""])
+            elif header == _CREDIT:
+                relay.more(self, client, envelope, body)
             else:
                 questions.ask(Question(account, inner.FROM_CLIENT, client, envelope, header, body, now_ns))
         if self.cancels:
@@ -80,6 +84,8 @@ class Dispatcher(Parts):
     def on_clients_gone(self, peers: list[bytes]) -> None:
         """Their connections are closed; what came before that has been processed."""
         self.accounts.gone(FRONTEND, peers)
+        if self.streams:
+            relay.clients_gone(self, peers)
         self.cancels.gone(peers)
         self.cancels.look()
 
@@ -107,6 +113,8 @@ class Dispatcher(Parts):
             ):
                 if session is not None and len(message) > 1 and message[1] in session.running:
                     self._unreadable_answer(session, message[1])
+                elif session is not None and len(message) == 4 and message[2] == _PART:
+                    relay.unreadable(self, session, message[1])
                 sessions.fault(peer, self._refusal(message))
                 continue
             _, envelope, header, body = message
@@ -127,6 +135,8 @@ class Dispatcher(Parts):
                     sessions.end(session, b"disconnected")
             elif (pong := pongs.get(header)) is not None:
                 sessions.pong(session, envelope, pong, now_ns)
+            elif header == _PART:
+                relay.from_worker(self, session, envelope, body)
             else:
                 questions.ask(Question(session.account, inner.FROM_WORKER, peer, envelope, header, body, now_ns))
 
@@ -207,7 +217,7 @@ class Dispatcher(Parts):
             for identity, task in out.delegates:
                 # It may have said meanwhile that it reads no more.
                 if not (self.delegates.is_up(identity) and ports.to_delegate(identity, task)):
-                    delegation.undelivered(self, identity, task[0])
+                    delegation.undelivered(self, identity, task)
             if out.steward and not ports.to_steward(out.steward):
                 self.managing.on_steward_gone()  # the requests it has are answered when their time is up
             for router, questions in out.questions:
@@ -218,6 +228,8 @@ class Dispatcher(Parts):
             if out.clients and (refused := ports.to_clients(out.clients)):
                 # They are gone, or read too slowly. Their tasks have outcomes, but nobody is there to hear them.
                 self.counters.refused_by_client += len(refused)
+                if self.streams:
+                    relay.refused(self, refused)
 
     def on_refused_router(self, router_id: bytes, questions: list[Frames]) -> None:
         """It is gone, and never saw these questions."""
@@ -314,6 +326,21 @@ class Dispatcher(Parts):
         task = Task(account, client, envelope, body, self.now.ns, flow, self.message_ids.next(), self.now.moment)
         assignment.accept(task)
 
+    def _is_unfit(self, message: Frames) -> bool:
+        """Whether we really do not read it: an envelope too long for a stream may be good for a plain task."""
+        return (
+            len(message) != 4
+            or len(message[3]) > self.body_bytes_max
+            or len(message[2]) > limits.HEADER_BYTES_MAX
+            or len(message[1]) > limits.ENVELOPE_BYTES_MAX
+            or self._asks_for_stream(message[0], message[2])
+        )
+
+    def _asks_for_stream(self, client: bytes, header: bytes) -> bool:
+        """As far as we know without a router."""
+        flow = self.accounts.by_peer.get(client, self.accounts.others).flows.get(header)
+        return flow is not None and flow.credit > 0
+
     def _unreadable_answer(self, session: Session, ticket: bytes) -> None:
         """Even an answer of the wrong shape ends its task and frees its slot."""
         task = self.assignment.ticket_back(session, ticket, 0)
@@ -328,6 +355,8 @@ class Dispatcher(Parts):
         header = _BAD_FRAMES
         if len(message) == 4 and envelope == message[1]:
             header = _HEADER_TOO_LARGE
-            if len(message[2]) <= limits.HEADER_BYTES_MAX:
+            if len(message[3]) <= self.body_bytes_max and len(message[2]) <= limits.HEADER_BYTES_MAX:
+                header = LONG_ENVELOPE
+            elif len(message[2]) <= limits.HEADER_BYTES_MAX:
                 header = write_error(reasons.TOO_LARGE, f"a body has at most {self.body_bytes_max} bytes here")
         return [message[0], envelope, header, b""]

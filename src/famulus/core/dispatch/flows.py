@@ -32,6 +32,7 @@ class Flow:
         "came_from",
         "client_head",
         "client_token",
+        "credit",
         "first_tail",
         "key",
         "priority",
@@ -67,6 +68,8 @@ class Flow:
         #: The last of them, and the task's priority: each task's row in the journal has them.
         self.came_from = visited[-1] if visited else b""
         self.priority = terms.priority
+        #: See `inner.Terms`; every task that ends is asked for this one.
+        self.credit = terms.credit
         self.timeout_ns = terms.timeout_ms * NS_PER_MS
         #: How the header for a worker ends if the worker gets the task as soon as it arrives; most do.
         self.first_tail = tail(1, terms.timeout_ms)

@@ -10,6 +10,7 @@ from famulus.core.dispatch.facts import Facts
 from famulus.core.dispatch.now import Now
 from famulus.core.dispatch.outgoing import Outgoing
 from famulus.core.dispatch.repeats import Known, Repeats
+from famulus.core.dispatch.streams import Streams
 from famulus.core.dispatch.task import ENDED, NEW, Task
 from famulus.core.timers import Timers
 from famulus.wire import inner
@@ -27,6 +28,7 @@ class Outcomes:
         next_ticket: Callable[[], bytes],
         repeats: Repeats,
         facts: Facts,
+        streams: Streams,
     ) -> None:
         self._now = now
         self._out = out
@@ -34,6 +36,7 @@ class Outcomes:
         self._next_ticket = next_ticket
         self._repeats = repeats
         self._facts = facts
+        self._streams = streams
         self.timers: Timers[Task] = Timers()
         #: Tasks without an outcome, and the bodies held for them.
         self.open_tasks = 0
@@ -106,11 +109,14 @@ class Outcomes:
             if stage != NEW:
                 self.open_bytes -= len(task.body)
             task.body = b""
+        size = len(body)
+        if task.flow.credit:
+            size += self._streams.end(task)
         self._out.clients.append([task.client, task.envelope, task.client_header(tail), body])
         facts = self._facts
         if facts.on:
             # A task that was never given out has no ticket, but its row needs a number of its own.
-            facts.ended(task, task.ticket or self._next_ticket(), tail, self._now.moment, len(body))
+            facts.ended(task, task.ticket or self._next_ticket(), tail, self._now.moment, size)
         if task.known is not None:
             self._remember(task, task.known, tail, body)
 
@@ -118,7 +124,8 @@ class Outcomes:
         """The client chose its id, and may ask again: those who already did are told now, those to come later."""
         for client, envelope in known.waiters:
             self._out.clients.append([client, envelope, task.client_header(tail), body])
-        if task.attempt == 0 or (task.flow.at_least_once and tail.startswith(inner.TAIL_UNKNOWN)):
+        may_run_again = task.flow.at_least_once and tail.startswith(inner.TAIL_UNKNOWN) and not known.is_streamed
+        if task.attempt == 0 or may_run_again:
             self._repeats.drop(known)
         else:
             self._repeats.end(known, tail, body, self._now.ns)

@@ -10,13 +10,15 @@ Outcomes      the one outcome of every task
 Sessions      which workers are connected, alive, ignored
 Claims        who gets a name that another worker has
 Delegates     which other broker helps where no slot is free
+Streams       which tasks have begun to answer with a stream
+Progress      how far running tasks have got, as their workers say
 Repeats       how tasks with an id of their own ended, for those who ask again
 Managing      what admins want, on its way to the steward and back
 Drain         when a broker that is to end has done its part
 Facts         what the journal is to know of all this
 
-What concerns several of them is in functions: `decisions`, what follows from the decisions of routers, and
-`delegation`, what becomes of the tasks that other brokers have.
+What concerns several of them is in functions: `decisions`, what follows from the decisions of routers; `delegation`,
+what becomes of the tasks that other brokers have; and `relay`, which passes on the parts of streams.
 """
 
 from __future__ import annotations
@@ -35,10 +37,12 @@ from famulus.core.dispatch.message_ids import MessageIds
 from famulus.core.dispatch.now import Now
 from famulus.core.dispatch.outcomes import Outcomes
 from famulus.core.dispatch.outgoing import Outgoing
+from famulus.core.dispatch.progress import ToldProgress
 from famulus.core.dispatch.questions import Questions
 from famulus.core.dispatch.repeats import Repeats
 from famulus.core.dispatch.services import Services
 from famulus.core.dispatch.sessions import Sessions
+from famulus.core.dispatch.streams import Streams
 from famulus.wire.headers import write_text
 from famulus.wire.inner import Terms
 from famulus.wire.rows import Journal
@@ -81,9 +85,11 @@ class Parts:
         self.repeats = Repeats(bounds.results_max, bounds.results_bytes_max)
         self.services = services = Services(bounds.services_max, self.flows, self.delegates, settled_at_ns)
         services.declare(declared)
-        self.outcomes = Outcomes(now, out, counters, next_number, self.repeats, facts)
+        self.streams = Streams()
+        self.progress = ToldProgress()
+        self.outcomes = Outcomes(now, out, counters, next_number, self.repeats, facts, self.streams)
         self.assignment = Assignment(
-            now, out, services, counters, next_number, bounds, self.delegates, self.outcomes, facts
+            now, out, services, counters, next_number, bounds, self.delegates, self.outcomes, facts, self.streams
         )
         self.assignment.token = write_text(secret)
         self.sessions = Sessions(self.assignment, services, now, out, counters, bounds, facts)

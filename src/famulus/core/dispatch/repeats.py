@@ -21,10 +21,13 @@ OVERHEAD_BYTES = 300
 class Known:
     """A task whose id the client chose: open while `ended_ns` is 0."""
 
-    __slots__ = ("body", "ended_ns", "key", "tail", "waiters", "whole")
+    __slots__ = ("body", "credit", "ended_ns", "is_streamed", "key", "tail", "waiters", "whole")
 
-    def __init__(self, key: bytes) -> None:
+    def __init__(self, key: bytes, credit: int) -> None:
         self.key = key
+        #: What it was asked for with, if its client wants a stream; and whether parts of that have gone out.
+        self.credit = credit
+        self.is_streamed = False
         self.ended_ns = 0
         #: How its header to the client ended, and its body.
         self.tail = b""
@@ -51,14 +54,14 @@ class Repeats:
         self._forget_old(now_ns)
         return self._ended.get(key)
 
-    def begin(self, key: bytes) -> Known | None:
+    def begin(self, key: bytes, credit: int = 0) -> Known | None:
         """A new task with this id; None if there is no room to remember it."""
         former = self._ended.pop(key, None)
         if former is not None:
             self._bytes -= _size(former)
         if len(self._open) >= self._tasks_max:
             return None
-        known = self._open[key] = Known(key)
+        known = self._open[key] = Known(key, credit)
         return known
 
     def end(self, known: Known, tail: bytes, body: bytes, now_ns: int) -> None:

@@ -90,6 +90,13 @@ class Router:
                 return [number, inner.MANAGE]
             case headers.CancelRequest() if origin == inner.FROM_CLIENT:
                 return [number, inner.CANCEL]
+            case headers.PartResponse() if origin == inner.FROM_STRANGER:
+                return [number, inner.LATE, self._not_connected]
+            case headers.PartResponse() | headers.CreditRequest():
+                # Whatever was written exactly so has not come here, unless it was under a ticket.
+                sentence = f"parts come from workers, under a ticket and a number, as {headers.PART.decode()};"
+                sentence += f" credit from clients, as {headers.CREDIT.decode()}; byte for byte"
+                raise ProtocolError(reasons.BAD_HEADER, sentence)
             case headers.NeedBrokerRequest() if origin in (inner.FROM_CLIENT, *_WORKERS):
                 return [number, inner.REPLY, self._brokers, self._book.brokers(message.services, self.load)]
             case headers.DisconnectRequest() if origin in _WORKERS:
@@ -132,7 +139,7 @@ class Router:
             number,
             inner.ACCEPT,
             service.encode(),
-            self._terms_of(service, task.timeout_ms, task.priority),
+            self._terms_of(service, task.timeout_ms, task.priority, task.credit),
             headers.write_fields(fields)[:-1] + b',"message_id":',
             _client_head(service),
             headers.write_text(task.message_id or self._make_id()),
@@ -179,8 +186,8 @@ class Router:
             return self._answer(number, fields, answer)
         return _answer_unfinished(number, answer)
 
-    def _write_terms(self, service: str, timeout_ms: int | None, priority: int) -> bytes:
-        return inner.write_terms(self._policy_of(service).terms(timeout_ms, priority))
+    def _write_terms(self, service: str, timeout_ms: int | None, priority: int, credit: int) -> bytes:
+        return inner.write_terms(self._policy_of(service).terms(timeout_ms, priority, credit))
 
     def _policy_of(self, service: str) -> ServicePolicy:
         return self._book.services.get(service, self._book.default_policy)

@@ -8,6 +8,9 @@ A task that its broker refused to take provably did not run, so it can be sent t
 a moment later: see `retries`. And a task that should run at least once is sent again when its broker is lost, under the
 same message_id; from then on nobody can prove that it did not run.
 
+A task that is answered with a stream may be sent again only until its first part has come; after that, a lost broker
+means UNKNOWN.
+
 The connection over which a task was sent is its *leg*: legs are counted from 1, and one may end while another goes on.
 """
 
@@ -22,11 +25,12 @@ from famulus.core.session.done import Done, Frames, Repeatable, doubt, may_have_
 from famulus.core.session.kept_bodies import LET_GO, KeptBodies
 from famulus.core.session.retries import Retries
 from famulus.core.session.retry import Retry
+from famulus.core.session.stream import Streamed
 from famulus.core.session.task_headers import TaskHeaders
 from famulus.core.timers import Timers
-from famulus.wire import headers, limits, reasons
+from famulus.wire import headers, limits, reasons, stream
 
-__all__ = ["GRACE_NS", "ClientSession", "Done", "Repeatable"]
+__all__ = ["GRACE_NS", "ClientSession", "Done", "Repeatable", "Streamed"]
 
 #: How long after its deadline the broker may still answer a task before its silence means that it is lost.
 GRACE_NS: Final = 1 * NS_PER_S
@@ -73,6 +77,12 @@ class ClientSession:
         self.left = 0
         #: What its broker has to be told, by the leg that it was sent over: the envelopes of cancelled tasks.
         self.cancels: dict[int, list[bytes]] = {}
+        #: Streams with news for their readers; whoever has the connection takes them away.
+        self.fed: list[Streamed] = []
+        #: Streams of which their brokers have to be told that more is wanted, by the leg that they were sent over.
+        self.wanting: dict[int, list[Streamed]] = {}
+        # Whether there was ever a stream. Only then must each answer be checked for being the end of one.
+        self._streams = False
         #: Those that rest before they are sent again.
         self._retries = Retries(chance)
         self._was_lost = False
@@ -102,8 +112,13 @@ class ClientSession:
         at_least_once: bool = False,
         retry: Retry | None = None,
         more: bytes = b"",
+        credit: int = 0,
     ) -> None:
-        """`more` are further fields of its header."""
+        """`more` are further fields of its header.
+
+        With a `credit` it is answered with a stream, whose reader takes in so many parts before it says that it wants
+        more. It is sent again only if it was refused, whatever else is said.
+        """
         if retry is not None:
             self._keeps = True
         self._number += 1
@@ -113,10 +128,15 @@ class ClientSession:
             self._keeps = True
             if not message_id and self._new_id is not None:
                 message_id = self._new_id()
+        if credit:
+            self._streams = True
+            more += b',"credit":%d' % credit
         header = self._headers.of(service, timeout_ms, priority, message_id, more)
         message = [envelope, header, body]
-        if at_least_once:
-            pending: Done = Repeatable(token, message_id, envelope, message, now_ns, deadline_ns, retry)
+        if credit:
+            pending: Done = Streamed(token, message_id, envelope, message, now_ns, deadline_ns, retry, credit)
+        elif at_least_once:
+            pending = Repeatable(token, message_id, envelope, message, now_ns, deadline_ns, retry)
         else:
             pending = Done(token, message_id, envelope, message, now_ns, deadline_ns, retry)
         pending.place = place
@@ -151,16 +171,20 @@ class ClientSession:
         """`leg`: over which they came; 0 stands for the present one."""
         done: list[Done] = []
         all_pending, timers = self._pending, self._timers
-        keeps = self._keeps
+        keeps, streams = self._keeps, self._streams
         for message in batch:
             pending = all_pending.get(message[0]) if len(message) == 3 else None
             if pending is None or not pending.leg:
-                self._on_other(message, leg or self.leg)
+                if streams and len(message) == 3 and message[1] == headers.PART:
+                    self._on_part(message, done)
+                else:
+                    self._on_other(message, leg or self.leg)
                 continue
             del all_pending[message[0]]
             timers.cancel(pending)
             header = message[1]
-            if header.endswith(_OK_TAIL) and header.startswith(_OK_HEAD):
+            is_plain = not streams or not isinstance(pending, Streamed)
+            if is_plain and header.endswith(_OK_TAIL) and header.startswith(_OK_HEAD):
                 pending.outcome = "OK"
                 pending.body = message[2]
             else:
@@ -187,8 +211,10 @@ class ClientSession:
         self._was_lost = True
         if leg:
             self.cancels.pop(leg, None)
+            self.wanting.pop(leg, None)
         else:
             self.cancels.clear()
+            self.wanting.clear()
         lost = [pending for pending in self._pending.values() if pending.leg and leg in (0, pending.leg)]
         again: list[Done] = []
         ended: list[Done] = []
@@ -229,6 +255,36 @@ class ClientSession:
             self._unsent[:0] = self._retries.due(now_ns)
         return done
 
+    # -- streams ------------------------------------------------------------------------------------------------
+
+    def _on_part(self, message: Frames, ended: list[Done]) -> None:
+        place = message[0]
+        pending = self._pending.get(place[: -stream.NUMBER_BYTES])
+        if not isinstance(pending, Streamed) or not pending.leg:
+            self.late += 1
+        elif pending.on_part(stream.read_place(place)[1], message[2]):
+            if pending.came and pending.message:
+                self._bodies.let_go(pending)  # it is not sent again, whatever happens
+            if not pending.is_fed:
+                pending.is_fed = True
+                self.fed.append(pending)
+        else:
+            self.cancels.setdefault(pending.leg, []).append(pending.envelope)
+            sentence = f"after {pending.came} parts came something that is not the next one, or was not asked for"
+            ended.append(self._give_up(pending, "UNKNOWN", reasons.reason(reasons.INCOMPLETE, sentence)))
+
+    def take_fed(self) -> list[Streamed]:
+        """Those for whose readers there is something new."""
+        fed, self.fed = self.fed, []
+        for pending in fed:
+            pending.is_fed = False
+        return fed
+
+    def want(self, pending: Streamed) -> None:
+        """Its reader has taken so many parts that its broker should send more; `wanting` says whom to tell."""
+        if self.is_open(pending, pending.leg):
+            self.wanting.setdefault(pending.leg, []).append(pending)
+
     # -- cancelling ---------------------------------------------------------------------------------------------
 
     def cancel(self, tokens: Set[object]) -> list[Done]:
@@ -239,6 +295,8 @@ class ClientSession:
         reason = reasons.reason(reasons.CANCELLED, "it was cancelled before it was sent")
         ended: list[Done] = []
         for pending in [each for each in self._pending.values() if each.token in tokens]:
+            if isinstance(pending, Streamed):
+                pending.leave()
             if pending.leg:
                 self._bodies.let_go(pending)
                 self.cancels.setdefault(pending.leg, []).append(pending.envelope)
@@ -380,8 +438,11 @@ class ClientSession:
             del self._pending[pending.envelope]
             if pending.bucket is not None:
                 self._timers.cancel(pending)
-            pending.outcome = "REJECTED"
-            pending.reason = reasons.reason(reasons.DISABLED, "the broker stopped before it read the task")
+            if isinstance(pending, Streamed) and pending.came:
+                pending.reason = reasons.reason(reasons.BROKER_LOST, "the broker stopped before the stream had ended")
+            else:
+                pending.outcome = "REJECTED"
+                pending.reason = reasons.reason(reasons.DISABLED, "the broker stopped before it read the task")
             pending.broker = self._address_of(pending)
             self.refused.append(pending)
 

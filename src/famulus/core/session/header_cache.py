@@ -26,12 +26,14 @@ _PLAIN: Final = b"0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ
 class ParsedHeader:
     """What a header says apart from its message_id, and how the header of a plain OK ends."""
 
-    __slots__ = ("answer_tail", "service", "timeout_ms")
+    __slots__ = ("answer_tail", "credit", "service", "timeout_ms")
 
-    def __init__(self, service: str, timeout_ms: int | None, answer_tail: bytes = b"") -> None:
+    def __init__(self, service: str, timeout_ms: int | None, answer_tail: bytes = b"", credit: int = 0) -> None:
         self.service = service
         self.timeout_ms = timeout_ms
         self.answer_tail = answer_tail
+        #: Its client wants a stream, and so many parts of it for now.
+        self.credit = credit
 
 
 class Given:
@@ -91,7 +93,8 @@ class HeaderCache:
         request = _read_task_request(header)
         if request is None:
             return None
-        parsed = ParsedHeader(request.service, request.timeout_ms, self._answer_tail(request.service))
+        tail = self._answer_tail(request.service)
+        parsed = ParsedHeader(request.service, request.timeout_ms, tail, request.credit)
         return Given(ticket, parsed, _write_text(request.message_id), header, body, place)
 
     def _answer_tail(self, service: str) -> bytes:

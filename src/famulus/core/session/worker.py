@@ -27,9 +27,10 @@ from typing import Final
 from famulus.core.clock import NEVER_NS, NS_PER_MS, NS_PER_S
 from famulus.core.session.header_cache import Given, HeaderCache
 from famulus.core.session.homes import Homes
+from famulus.core.session.open_stream import OpenStream
 from famulus.core.session.worker_config import read_brokers, read_config
 from famulus.errors import ProtocolError
-from famulus.wire import headers, limits, reasons
+from famulus.wire import headers, limits, reasons, stream
 
 Frames = list[bytes]
 
@@ -52,6 +53,7 @@ class SessionState(Enum):
 
 # Final, so that compiled code need not look them up each time.
 _ANSWER_HEAD: Final = headers.ANSWER_HEAD
+_CREDIT: Final = headers.CREDIT
 #: States in which it may be given tasks.
 _READY: Final = SessionState.READY
 _MOVING: Final = SessionState.MOVING
@@ -98,6 +100,11 @@ class WorkerSession:
         self._tickets: dict[bytes, Given] = {}
         #: Tasks that nobody wants any more; whoever runs them takes them away.
         self.cancelled: list[Given] = []
+        #: By their tickets.
+        self._streams: dict[bytes, OpenStream] = {}
+        #: Those whose clients want more parts, and the tasks of those that nobody can get any more.
+        self.credited: list[OpenStream] = []
+        self.lost_streams: list[Given] = []
         self._headers = HeaderCache()
         self._moves = homes is not None and not homes.stays
         self.homes = homes or Homes([""], chance)
@@ -131,7 +138,7 @@ class WorkerSession:
         state = self.state
         if state is SessionState.GONE or (state is SessionState.OFFLINE and self.relink_at_ns < NEVER_NS):
             return
-        self._tickets.clear()
+        self._forget_tasks()
         self.outbox.clear()
         self._ping_at_ns = self._link_by_ns = self._told_by_ns = NEVER_NS
         if state is SessionState.DRAINING:
@@ -169,6 +176,9 @@ class WorkerSession:
         return state is _READY or state is _MOVING or state is _DRAINING
 
     def _on_header(self, header: bytes, body: bytes, now_ns: int) -> None:
+        if header == _CREDIT:
+            self._on_credit(body)
+            return
         try:
             told = headers.read(header)
         except ProtocolError:
@@ -188,6 +198,8 @@ class WorkerSession:
             given = self._tickets.get(body)
             if given is not None:
                 self.cancelled.append(given)
+        elif isinstance(told, headers.CreditRequest):
+            self._on_credit(body)
         elif isinstance(told, headers.PingRequest):
             # Somebody claims our name, and the broker asks whether we are there: any message will do.
             if self.state is SessionState.GREETING or self._works():
@@ -240,7 +252,7 @@ class WorkerSession:
             self._ask_for_brokers()
 
     def _on_not_connected(self, now_ns: int) -> None:
-        self._tickets.clear()
+        self._forget_tasks()
         if self.state in (SessionState.DRAINING, SessionState.MOVING, SessionState.ASKING):
             self._leave(now_ns)
         elif self.state not in (SessionState.CONNECTING, SessionState.GONE):
@@ -265,12 +277,60 @@ class WorkerSession:
         if ticket not in self._tickets:
             return False
         del self._tickets[ticket]
-        if outcome == "OK":
+        if self._streams and (ended := self._streams.pop(ticket, None)) is not None and ended.has_begun:
+            header = headers.write_task_response(given.message_id, given.parsed.service, outcome, reason, ended.sent)
+        elif outcome == "OK":
             header = _ANSWER_HEAD + given.id_text + given.parsed.answer_tail
         else:
             header = headers.write_task_response(given.message_id, given.parsed.service, outcome, reason)
         self.outbox.append([ticket, header, body])
         return True
+
+    def begin_stream(self, given: Given) -> OpenStream | None:
+        """The function of this task gives parts. None if its ticket is void."""
+        if given.ticket not in self._tickets:
+            return None
+        begun = self._streams.get(given.ticket)
+        if begun is None:
+            begun = self._streams[given.ticket] = OpenStream(given)
+        begun.has_begun = True
+        return begun
+
+    def send_parts(self, given: Given, bodies: list[bytes]) -> None:
+        """The next parts of a stream. They must be wanted; whether their ticket is void does not matter."""
+        begun = self._streams.get(given.ticket)
+        if begun is not None and begun.given is given:
+            self.outbox += begun.number(bodies)
+
+    def send_progress(self, given: Given, body: bytes) -> bool:
+        """How far a task has got. False if it has ended, or its ticket is void."""
+        if self._tickets.get(given.ticket) is not given:
+            return False
+        self.outbox.append([stream.write_place(given.ticket, stream.PROGRESS), headers.PART, body])
+        return True
+
+    def _on_credit(self, body: bytes) -> None:
+        try:
+            ticket, last = stream.read_credit(body)
+        except ProtocolError:
+            return
+        given = self._tickets.get(ticket)
+        if given is None or not given.parsed.credit:
+            return
+        wanted = self._streams.get(ticket)
+        if wanted is None:
+            # It came together with its task, which nobody has begun yet.
+            wanted = self._streams[ticket] = OpenStream(given)
+        if wanted.grant(last) and wanted.has_begun:
+            self.credited.append(wanted)
+
+    def _forget_tasks(self) -> None:
+        """Their tickets are void: the broker has ended those tasks, or will."""
+        self._tickets.clear()
+        if self._streams:
+            self.lost_streams += [each.given for each in self._streams.values()]
+            self._streams.clear()
+            self.credited.clear()
 
     def drain(self, now_ns: int) -> None:
         """Take no more tasks; `state` is GONE when the broker has let us go."""
@@ -328,7 +388,7 @@ class WorkerSession:
     # -- inside -------------------------------------------------------------------------------------------------
 
     def _connect(self, now_ns: int) -> None:
-        self._tickets.clear()
+        self._forget_tasks()
         # A link that was given up may speak again ("connect again"): then it must not be cut in the middle of work.
         self.relink_at_ns = NEVER_NS
         self.state = SessionState.CONNECTING

@@ -26,6 +26,7 @@ INNER = {
     *("AsyncClient.after_fork", "Client.after_fork", "Worker.after_fork"),
     *("Worker.functions", "Worker.settings_to_run"),
     *(f"StandIn.{name}" for name in ("ask", "to_router", "to_workers", "to_clients", "to_delegate", "to_steward")),
+    *(f"StandIn.{name}" for name in ("open_stream", "go_on", "want", "leave")),
     *("Service.argument", "Service.result"),
 }
 #: Pages by the packages of their names.

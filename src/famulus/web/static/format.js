@@ -47,5 +47,6 @@ export function setting(name, value) {
 const plainNumber = (value) => value.toLocaleString("en");
 // To the thousandth: many tasks end within the same second.
 export const precise = (at_ms) => `${clock(at_ms)}.${String(Math.floor(at_ms % 1000)).padStart(3, "0")}`;
+export const progress = (done) => `${Math.floor(done * 100)} %`;
 export const moment = (at_ms) => new Date(at_ms).toLocaleString("en-GB", { dateStyle: "medium", timeStyle: "medium" });
 export const digest = (text) => (text ? text.slice(0, 12) : "–");

@@ -2,7 +2,7 @@
 
 import { h, link, outcome, panel, s, shortId, toService, toWorker } from "./dom.js";
 import { fact } from "./services.js";
-import { moment, ms } from "./format.js";
+import { moment, ms, progress } from "./format.js";
 
 // Rows of the journal can be read after a while; until then we ask again.
 const AGAIN_MS = 5000;
@@ -22,6 +22,7 @@ export function life({ name, query, memory, render }) {
     h("dl", { class: "facts few" },
       fact("Service", toService(story.service)),
       fact("Outcome", [outcome(story.outcome ?? "none"), story.reason && [" ", link(`/tasks?${new URLSearchParams({ service: story.service, reason: story.reason })}`, story.reason)]]),
+      told.running && fact("Progress", `${progress(told.running.done)} ${told.running.note}`),
       fact("Did it run?", story.ran), fact("Took", ms(took)), fact("Delivery", story.at_most_once ? "at most once" : "at least once"), fact("Priority", String(story.priority)),
       told.principal && fact("Principal", link(`/tasks?${new URLSearchParams({ principal: told.principal })}`, told.principal)), fact("Arrived", moment(Date.parse(story.steps[0].at)))),
     panel("What happened", took > 0 ? `until its outcome ${ms(took)}` : "", bar(story), steps(story)),

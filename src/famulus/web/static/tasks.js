@@ -1,7 +1,7 @@
 // The last tasks that have ended, those that somebody looks for, and older ones from the journal.
 
-import { h, outcome, panel, table, toService, toTask, toWorker } from "./dom.js";
-import { bytes, count, many, ms, precise, moment } from "./format.js";
+import { h, outcome, panel, shortId, table, toService, toTask, toWorker } from "./dom.js";
+import { ago, bytes, count, many, ms, precise, moment, progress } from "./format.js";
 
 const AGAIN_MS = 2000;
 const SHOWN = 100;
@@ -21,6 +21,7 @@ export function tasks({ query, memory, render, go }) {
   return [
     h("h1", {}, "Tasks"),
     filters(wanted, told?.choices ?? {}, change, go),
+    told?.tasks && told.running?.length ? underWay(told.running) : null,
     told?.tasks ? list([...told.tasks, ...memory.older], wanted, told, memory, render) : h("p", { class: "empty" }, "Asking…"),
   ];
 }
@@ -52,6 +53,20 @@ function list(rows, wanted, told, memory, render) {
       { label: "Ended", num: true, cell: (row) => h("time", { title: moment(row.ended_ms) }, precise(row.ended_ms)) },
     ], rows, { empty: Object.keys(wanted).length ? "No task that is kept here is like this." : "No task has ended since the herald started." })),
     older(rows, wanted, told, memory, render));
+}
+
+function underWay(rows) {
+  const now = Date.now();
+  return panel(`${many(rows.length, "task")} under way`, "Those whose functions say how far they have got, the one that did so last first.",
+    h("div", { class: "stackable" }, table("Tasks under way", [
+      { label: "Task", cell: (row) => h("span", { title: row.message_id }, shortId(row.message_id)) },
+      { label: "Progress", num: true, cell: (row) => progress(row.done) },
+      { label: "Note", cell: (row) => row.note || "–" },
+      { label: "Service", cell: (row) => toService(row.service) },
+      { label: "Worker", cell: who },
+      { label: "Said so", num: true, cell: (row) => h("time", { title: moment(row.told_ms) }, ago(Math.max(0, now - row.told_ms))) },
+      { label: "Came", num: true, cell: (row) => h("time", { title: moment(row.arrived_ms) }, ago(Math.max(0, now - row.arrived_ms))) },
+    ], rows)));
 }
 
 function who(row) {

@@ -46,6 +46,8 @@ class Board:
         self.tracks: dict[str, Track] = {}
         self.workers = Pasts()
         self.ended = EndedTasks()
+        #: Tasks that have told how far they have got, the one that did so last first.
+        self.running: tuple[views.RunningTask, ...] = ()
         self._exchanges = Exchanges()
         #: Who has told how long tasks took.
         self._timed_by: set[str] = set()
@@ -62,6 +64,7 @@ class Board:
                 self._track(snapshot, now_ms)
                 self._exchanges.take(snapshot)
                 self.workers.take(snapshot.workers, now_ms)
+                self.running = tuple(_running(each, now_ms) for each in snapshot.running)
             case snapshots.TaskEnds():
                 self.ended.take(snapshot, now_ms)
             case snapshots.Supervisor():
@@ -248,6 +251,12 @@ def _connected(told: snapshots.Presence, now_ms: int) -> views.ConnectedPrincipa
 def _refusal(told: snapshots.Refusal, now_ms: int) -> views.Refusal:
     at_ms, who = now_ms - told.ago_ms, (told.principal, told.key, told.address)
     return views.Refusal(at_ms, told.port, *who, told.wanted, told.service, told.why, told.times)
+
+
+def _running(told: snapshots.TaskProgress, now_ms: int) -> views.RunningTask:
+    facts = asdict(told)
+    told_ago_ms, arrived_ago_ms = facts.pop("told_ago_ms"), facts.pop("arrived_ago_ms")
+    return views.RunningTask(**facts, told_ms=now_ms - told_ago_ms, arrived_ms=now_ms - arrived_ago_ms)
 
 
 def _worker(told: snapshots.Worker) -> views.Worker:

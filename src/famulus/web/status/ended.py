@@ -14,7 +14,7 @@ from typing import Final
 from msgspec import Struct
 from msgspec.structs import asdict
 
-from famulus.web.status.views import EndedTask, FailureKind
+from famulus.web.status.views import EndedTask, FailureKind, RunningTask
 from famulus.wire import status as snapshots
 
 OK_MAX: Final = 1000
@@ -46,6 +46,11 @@ class TaskFilter(Struct, frozen=True):
 
     def fits(self, task: EndedTask) -> bool:
         return task.outcome in self.outcomes and all(getattr(task, name) == value for name, value in self.equal.items())
+
+    def may_become(self, running: RunningTask) -> bool:
+        """Whether it may fit once it has ended: nobody knows yet how that will be."""
+        known = ("service", "worker", "principal")
+        return all(getattr(running, name) == value for name, value in self.equal.items() if name in known)
 
 
 class EndedTasks:

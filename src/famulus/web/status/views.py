@@ -144,6 +144,22 @@ class Refusal(Struct, frozen=True):
     times: int
 
 
+class RunningTask(Struct, frozen=True):
+    """A task that has not ended, and has told how far it has got."""
+
+    message_id: str
+    service: str
+    worker: str
+    delegated_to: str
+    principal: str
+    #: From 0 to 1.
+    done: float
+    note: str
+    #: On the wall clock.
+    told_ms: float
+    arrived_ms: float
+
+
 class EndedTask(Struct, frozen=True):
     """A task that has ended. Nothing of what it carried."""
 

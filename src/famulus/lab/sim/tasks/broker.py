@@ -222,7 +222,7 @@ class Broker(Doors):
         check_step(core, now_ns)
         if self._affinity is not None:
             self._affinity.after_run()
-        self.watcher.after_run()
+        self.watcher.after_run(self.links["client"].keys() | set(self._clients_gone))
         if now_ns >= self._report_ns:
             self._report(now_ns)
         if core.drained():
@@ -343,6 +343,9 @@ class Broker(Doors):
             return False
         if task[1] == headers.CANCEL:
             self.world.events["cancelled at another broker"] += 1
+            return True
+        if task[1] == headers.CREDIT:
+            self.world.events["more of a stream is wanted of another broker"] += 1
             return True
         self.watcher.on_hand_over(identity, task)
         if self._common.access is not None:

@@ -7,15 +7,17 @@ broker still owes it answers.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 
 from famulus.core.session.brokers import Brokers, read_told
-from famulus.core.session.client import ClientSession, Done
+from famulus.core.session.client import ClientSession, Done, Streamed
 from famulus.core.session.retry import Retry
 from famulus.lab.sim.actor import BATCH_MAX, Actor
 from famulus.lab.sim.invariants import Invariant, demand
 from famulus.lab.sim.network import Plug
 from famulus.lab.sim.tasks.holders import ANYBODY, Holder
 from famulus.lab.sim.tasks.ledger import Ledger
+from famulus.lab.sim.tasks.streams import StreamReader
 from famulus.lab.sim.world import World
 from famulus.wire import headers
 
@@ -37,6 +39,8 @@ class Client(Actor):
         #: Its tasks with an id, by service and id; ids are not secret.
         self.named: list[tuple[str, str]] = []
         self._last_id = ""
+        #: Of its streams, by their tasks.
+        self._readers: dict[bytes, StreamReader] = {}
         self.brokers = Brokers(world.clock.now_ns, addresses, self.random.random)
         self.plug = self.plug_to(self.brokers.address, "client")
         self._former: list[tuple[Plug, int, list[Done]]] = []
@@ -58,11 +62,12 @@ class Client(Actor):
         at_least_once: bool,
         message_id: str = "",
         key: str = "",
+        credit: int = 0,
     ) -> None:
         now_ns = self.clock.now_ns
         more = headers.write_more(key=key) if key else b""
         self.session.submit(
-            now_ns, body, service, body, timeout_ms, priority, message_id, 0, at_least_once, self._retry, more
+            now_ns, body, service, body, timeout_ms, priority, message_id, 0, at_least_once, self._retry, more, credit
         )
         if at_least_once and not message_id:
             self.named.append((service, self._last_id))
@@ -99,15 +104,52 @@ class Client(Actor):
         if self.plug.up:
             while taken := self.plug.send(session.next_to_send(now_ns, BATCH_MAX)):
                 session.on_sent(taken)
-        self._send_cancels()
+        self._read_streams()
+        self._send_wishes()
         self.wake_at(max(now_ns + 1, min(session.next_due_ns, brokers.next_due_ns)))
 
-    def _send_cancels(self) -> None:
+    def _read_streams(self) -> None:
+        for streamed in self.session.take_fed():
+            assert isinstance(streamed.token, bytes)
+            reader = self._readers.get(streamed.token)
+            if reader is None:
+                reader = self._readers[streamed.token] = StreamReader(streamed, self.world.seed)
+            self._read(reader)
+
+    def _read(self, reader: StreamReader) -> None:
+        streamed = reader.streamed
+        assert isinstance(streamed.token, bytes)
+        while streamed.parts and not reader.is_reading and streamed.taken < reader.stops_at and self.alive:
+            reader.read()
+            self.world.events["part of a stream"] += 1
+            if streamed.is_low():
+                self.session.want(streamed)
+                self.wake_at(self.clock.now_ns + 1)
+            if streamed.taken == reader.leaves_at:
+                self._ledger.cancel(streamed.token, self.clock.now_ns)
+                self.cancel(streamed.token)
+                return
+            if reader.pause_ns:
+                reader.is_reading = True
+                self.clock.after(reader.pause_ns, partial(self._go_on, reader))
+
+    def _go_on(self, reader: StreamReader) -> None:
+        if self.paused:
+            self.clock.after(reader.pause_ns, partial(self._go_on, reader))
+        else:
+            reader.is_reading = False
+            self._read(reader)
+
+    def _send_wishes(self) -> None:
         plugs = {self.session.leg: self.plug} | {leg: plug for plug, leg, _ in self._former}
         for leg in [leg for leg in self.session.cancels if leg not in plugs or plugs[leg].up]:
             messages = self.session.take_cancels(leg)
             if leg in plugs:
                 self.world.events["told to cancel"] += plugs[leg].send(messages)
+        for leg in [leg for leg in self.session.wanting if leg not in plugs or plugs[leg].up]:
+            wanting = self.session.wanting.pop(leg)
+            if leg in plugs:
+                plugs[leg].send([streamed.want() for streamed in wanting])
 
     def _follow_plug(self, now_ns: int) -> None:
         for up in self.plug.changes():
@@ -184,5 +226,10 @@ class Client(Actor):
         for each in done:
             assert isinstance(each.token, bytes)
             self._ledger.ended(each.token, self.clock.now_ns, each.outcome, each.reason, shown)
+            if isinstance(each, Streamed):
+                reader = self._readers.pop(each.token, None) or StreamReader(each, self.world.seed)
+                reader.check_end(is_cancelled=self._ledger.entries[each.token].cancelled_ns > 0)
+                self.world.events["stream with parts"] += each.outcome == "OK" and each.came > 0
+                continue
             its_own = each.outcome != "OK" or each.body == each.token
             demand(its_own, Invariant.MEMORY, f"the answer to {each.token!r} is another one's")

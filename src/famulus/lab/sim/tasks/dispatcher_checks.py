@@ -61,6 +61,8 @@ def _open_tasks(core: Dispatcher) -> list[Task]:
         tasks += [task for task in session.running.values() if task.stage == RUNNING]
     for delegate in core.delegates.by_identity.values():
         tasks += [task for ticket, task in delegate.running.items() if task.waits_for(ticket)]
+    if any(task.stage not in (RUNNING, JUDGING) for task in core.streams._by_task):
+        raise Broken(Invariant.STREAMS, "a stream is remembered whose task has ended")
     judged = [question.task for question in core.questions._open.values()]
     return tasks + [task for task in judged if task is not None and task.stage == JUDGING]
 

@@ -35,6 +35,8 @@ class LedgerEntry:
     #: When its client gave it up, if it was open then; and whether the service cancels what its client leaves behind.
     cancelled_ns: int = 0
     is_abandoned: bool = False
+    #: How many parts its client reads at first, if it wants a stream.
+    credit: int = 0
     #: Whose client it is.
     holder: Holder = ANYBODY
 
@@ -88,6 +90,11 @@ class Ledger:
             if not entry.outcomes and (client is None or entry.client is client):
                 entry.disturbed = True
                 entry.stopped_ns += stopped_ns
+
+    def cancel(self, body: bytes, now_ns: int) -> None:
+        """Its client does not want it any more."""
+        entry = self.entries[body]
+        entry.cancelled_ns = entry.cancelled_ns or now_ns
 
     def ran(self, body: bytes) -> None:
         demand(body in self.entries, Invariant.DELIVERY, "a worker was given a task that nobody has submitted")

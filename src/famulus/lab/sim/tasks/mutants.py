@@ -9,7 +9,7 @@ from msgspec.structs import replace
 
 from famulus.core.clock import NS_PER_MS
 from famulus.core.config.schema import Principal
-from famulus.core.dispatch import delegation
+from famulus.core.dispatch import delegation, relay
 from famulus.core.dispatch.accounts import Account, Accounts, Bearers
 from famulus.core.dispatch.assignment import Assignment
 from famulus.core.dispatch.by_key import ByKey
@@ -26,6 +26,7 @@ from famulus.core.dispatch.repeats import Known, Repeats
 from famulus.core.dispatch.service_time import ServiceTime
 from famulus.core.dispatch.session import Session
 from famulus.core.dispatch.sessions import Sessions
+from famulus.core.dispatch.streams import Stream, Streams
 from famulus.core.dispatch.task import JUDGING, QUEUED, Task
 from famulus.core.rights import Rights
 from famulus.core.routing.router import Router
@@ -61,6 +62,8 @@ _accept = Router._accept
 _follow = Account.follow
 _update = Accounts.update
 _delegate_header = Task.delegate_header
+_pass_on = relay._pass_on
+_from_worker = relay.from_worker
 
 
 @OF_ONE_BROKER.breaks(Assignment, "ticket_back", "late-answer-keeps-slot", Invariant.SLOTS)
@@ -128,7 +131,7 @@ def _started_task_is_rejected(self: Outcomes, task: Task, rejection: bytes, unkn
     self.reject(task, rejection)
 
 
-@OF_ONE_BROKER.breaks(Cancels, "_cancel", "cancelled-is-rejected", Invariant.DELIVERY)
+@OF_ONE_BROKER.breaks(Cancels, "cancel", "cancelled-is-rejected", Invariant.DELIVERY)
 def _cancelled_is_rejected(self: Cancels, task: Task) -> None:
     """A task that a worker already has is rejected when it is cancelled."""
     if task.stage == QUEUED:
@@ -155,6 +158,57 @@ def _cancelled_again(self: Assignment, task: Task) -> None:
 def _begun_is_rejected(self: WorkerSession, given: Given, outcome: str, reason: str, body: bytes) -> bool:
     """A worker says of a task in the middle of which it was told to stop that it had not begun."""
     return _worker_answer(self, given, "REJECTED" if outcome == "UNKNOWN" else outcome, reason, body)
+
+
+@OF_ONE_BROKER.breaks(relay, "_pass_on", "parts-not-counted", Invariant.STREAMS)
+def _parts_are_not_counted(parts: Parts, task: Task, number: bytes, body: bytes) -> bool:
+    """A part is passed on whatever its number is."""
+    if (stream := parts.streams.of(task)) is not None and any(number):
+        stream.passed = int.from_bytes(number, "big") - 1
+    return _pass_on(parts, task, number, body)
+
+
+@OF_ONE_BROKER.breaks(relay, "_pass_on", "credit-not-checked", Invariant.STREAMS)
+def _credit_is_not_checked(parts: Parts, task: Task, number: bytes, body: bytes) -> bool:
+    """A part is passed on whether it is wanted or not."""
+    if (stream := parts.streams.of(task)) is not None:
+        stream.wanted = max(stream.wanted, stream.passed + 1)
+    return _pass_on(parts, task, number, body)
+
+
+@OF_ONE_BROKER.breaks(relay, "from_worker", "late-parts-count", Invariant.STREAMS)
+def _late_parts_count(parts: Parts, session: Session, place: bytes, body: bytes) -> None:
+    """A part is passed on also when its task has its outcome."""
+    task = session.running.get(place[:-4])
+    if task is not None and not task.waits_for(place[:-4]):
+        parts.out.clients.append([task.client, task.envelope + place[-4:], headers.PART, body])
+    _from_worker(parts, session, place, body)
+
+
+@OF_ONE_BROKER.breaks(Streams, "has_begun", "streams-again", Invariant.STREAMS)
+def _streams_again(self: Streams, task: Task) -> bool:
+    """A stream is given to another worker although its client has had parts of it."""
+    return False
+
+
+@OF_ONE_BROKER.breaks(Streams, "find", "anybody-gives-credit", Invariant.STREAMS)
+def _anybody_gives_credit(self: Streams, client: bytes, envelope: bytes) -> Stream | None:
+    """Whoever knows the envelope of a stream says how much of it is wanted."""
+    for streams in self._by_client.values():
+        if envelope in streams:
+            return streams[envelope]
+    return None
+
+
+@OF_ONE_BROKER.breaks(relay, "clients_gone", "streams-for-nobody", Invariant.STREAMS)
+def _streams_for_nobody(parts: Parts, clients: list[bytes]) -> None:
+    """A stream goes on when the connection of its client is lost."""
+
+
+@OF_ONE_BROKER.breaks(Streams, "end", "streams-stay", Invariant.STREAMS)
+def _streams_stay(self: Streams, task: Task) -> int:
+    """A stream is remembered when it has ended."""
+    return 0
 
 
 @OF_OVERLOAD.breaks(ServiceTime, "add", "nobody-learns", Invariant.GOODPUT, Invariant.IN_VAIN)

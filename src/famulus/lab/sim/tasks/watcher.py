@@ -7,7 +7,7 @@ for each other in a cycle.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Container, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
@@ -17,9 +17,10 @@ from famulus.core.dispatch.delegates import HOPS_MAX
 from famulus.core.dispatch.dispatcher import Dispatcher
 from famulus.lab.sim.invariants import Invariant, demand
 from famulus.lab.sim.network import Frames, Plug
+from famulus.lab.sim.tasks.streams import StreamWatcher
 from famulus.lab.sim.world import World
 from famulus.wire import inner
-from famulus.wire.headers import CANCEL
+from famulus.wire.headers import CANCEL, CREDIT
 
 _decode = msgspec.json.Decoder(dict[str, object]).decode
 
@@ -48,6 +49,7 @@ class Watcher:
         self._repeated = 0
         #: Tasks by their bodies: how they were answered, and when for the first time.
         self._answered: dict[bytes, tuple[bytes, int]] = {}
+        self._streams = StreamWatcher(name)
         watched.by_broker[name] = self
 
     def forget(self) -> None:
@@ -58,6 +60,7 @@ class Watcher:
         """What comes from another broker says which path it took, and that must be true, short and without cycles."""
         ways = self._watched.ways
         for peer, *message in batch:
+            self._streams.on_client(peer, message)
             way = ways.get((peer, message[0])) if message else None
             if way is not None:
                 self._check_way(way, _decode(message[1])["via"])
@@ -74,7 +77,8 @@ class Watcher:
 
     def on_answers(self, messages: list[Frames]) -> None:
         now_ns = self._clock.now_ns
-        for _, _, header, body in messages:
+        for peer, envelope, header, body in messages:
+            self._streams.on_answer(peer, envelope, header, body)
             self._events["refused what it had handed over itself"] += header.endswith(inner.REJECTED_HANDED_OVER)
             outcome = b"OK" if b'"outcome":"OK"' in header else b"ERROR" if b'"outcome":"ERROR"' in header else b""
             if not outcome or not body:
@@ -86,7 +90,9 @@ class Watcher:
 
     def on_hand_outs(self, messages: list[Frames]) -> None:
         cancelled = {body for _, _, header, body in messages if header == CANCEL}
-        for peer, ticket, _, body in messages:
+        for peer, ticket, header, body in messages:
+            self._events["more of a stream is wanted"] += header == CREDIT
+            self._streams.on_hand_out(body)
             self._check_unanswered(body)
             session = self._core.sessions.by_peer.get(peer)
             task = session.running.get(ticket) if session is not None else None
@@ -94,6 +100,7 @@ class Watcher:
             demand(wanted, Invariant.CANCELS, f"{self._name} gives task {body!r} to a worker after it was cancelled")
 
     def on_hand_over(self, identity: bytes, message: Frames) -> None:
+        self._streams.on_hand_out(message[2])
         self._check_unanswered(message[2])
         ticket, ways = message[0], self._watched.ways
         delegate = self._core.delegates.by_identity[identity]
@@ -124,9 +131,12 @@ class Watcher:
 
     # -- after each run of the dispatcher -----------------------------------------------------------------------
 
-    def after_run(self) -> None:
-        """Before anybody else does anything."""
+    def after_run(self, clients: Container[bytes]) -> None:
+        """Before anybody else does anything. `clients`: who is connected, as far as it knows."""
         core = self._core
+        for task in core.streams._by_task:
+            what = f"{self._name} has a stream made for {task.client!r}, which is gone"
+            demand(task.is_cancelled or task.client in clients, Invariant.STREAMS, what)
         for delegate in core.delegates.by_identity.values():
             if not delegate.running:
                 continue

@@ -12,13 +12,15 @@ from functools import partial
 from famulus.core.clock import NEVER_NS, NS_PER_MS, NS_PER_S
 from famulus.core.session.header_cache import Given
 from famulus.core.session.homes import PROBE, Homes, proves_life
+from famulus.core.session.open_stream import OpenStream
 from famulus.core.session.worker import SessionState, WorkerSession
 from famulus.lab.sim.actor import Actor
 from famulus.lab.sim.network import Plug
 from famulus.lab.sim.tasks.holders import ANYBODY, Holder
 from famulus.lab.sim.tasks.ledger import Ledger
+from famulus.lab.sim.tasks.streams import PART_NS, PARTS_MAX, part_of, parts_of
 from famulus.lab.sim.world import World
-from famulus.wire import reasons
+from famulus.wire import headers, reasons, stream
 
 #: Soon enough that the preferred broker is looked for within a run.
 RETURN_AFTER_NS = (1 * NS_PER_S, 4 * NS_PER_S)
@@ -95,6 +97,10 @@ class Worker(Actor):
         for given in session.cancelled:
             self._cancel(given)
         session.cancelled.clear()
+        for begun in session.credited:
+            self._schedule_part(begun)
+        session.credited.clear()
+        session.lost_streams.clear()
         session.on_tick(now_ns)
         self._look_home(now_ns)
         self._relink(now_ns)
@@ -170,7 +176,9 @@ class Worker(Actor):
             self._give_up(given, "REJECTED")
 
     def _give_up(self, given: Given, outcome: str) -> None:
-        if self.alive and not self.paused:
+        if self.alive and self.paused:
+            self.clock.after(50 * NS_PER_MS, partial(self._give_up, given, outcome))
+        elif self.alive:
             self.session.answer(given, outcome, reasons.reason(reasons.CANCELLED, "by its worker"), b"")
             self.world.events[f"{outcome} by its worker"] += 1
             self._flush()
@@ -183,15 +191,56 @@ class Worker(Actor):
             return
         given.has_begun = True
         self._ledger.ran(given.body)
+        if given.parsed.credit and self.random.random() < 0.85:
+            begun = self.session.begin_stream(given)
+            if begun is not None:
+                self._schedule_part(begun)
+                self.clock.after((given.parsed.timeout_ms or 0) * NS_PER_MS, partial(self._time_out, begun))
+            return
         within_ns = self.trade.quick_ns if self.random.random() < 0.9 else SLOW_NS
         self.clock.after(self.random.randrange(within_ns), partial(self._finish, given))
 
-    def _finish(self, given: Given) -> None:
+    def _schedule_part(self, begun: OpenStream) -> None:
+        self.clock.after(self.random.randrange(PART_NS), partial(self._make_part, begun))
+
+    def _make_part(self, begun: OpenStream) -> None:
+        """The next one, if it is wanted; and the answer after the last."""
+        given, session = begun.given, self.session
+        if not self.alive or given.is_cancelled or session._streams.get(given.ticket) is not begun:
+            return
+        if self.paused:
+            self.clock.after(50 * NS_PER_MS, partial(self._make_part, begun))
+            return
+        chance = self.random.random()
+        if chance < 0.02 and begun.sent:
+            # A worker with a bug: it miscounts.
+            number = begun.sent + self.random.choice([0, 2])
+            place = stream.write_place(given.ticket, number)
+            session.outbox.append([place, headers.PART, part_of(given.body, number)])
+        elif chance < 0.04:
+            # And one that does not care how many are wanted.
+            begun.last = max(begun.last, begun.sent + 1)
+        elif chance < 0.1:
+            session.send_progress(given, stream.write_progress(begun.sent / PARTS_MAX))
+        if begun.sent >= parts_of(given.body):
+            self._finish(given, b"")
+        elif begun.sent < begun.last:
+            session.send_parts(given, [part_of(given.body, begun.sent + 1)])
+            self._schedule_part(begun)
+        self._flush()
+
+    def _time_out(self, begun: OpenStream) -> None:
+        """Nobody has read on."""
+        if self.alive and self.session._streams.get(begun.given.ticket) is begun:
+            self.session.answer(begun.given, "ERROR", "TimeoutError: ", b"")
+            self._flush()
+
+    def _finish(self, given: Given, body: bytes | None = None) -> None:
         session = self.session
         if not self.alive or given.is_cancelled:
             return
         if self.paused:
-            self.clock.after(50 * NS_PER_MS, partial(self._finish, given))
+            self.clock.after(50 * NS_PER_MS, partial(self._finish, given, body))
             return
         chance = self.random.random()
         if chance < 0.02 and given.ticket in session._tickets:
@@ -200,7 +249,7 @@ class Worker(Actor):
             session.outbox.append([given.ticket, b"{rubbish", b""])
         else:
             outcome, reason = ("OK", "") if chance < 0.9 else ("ERROR", "ValueError: no")
-            session.answer(given, outcome, reason, given.body)
+            session.answer(given, outcome, reason, given.body if body is None else body)
             if chance < 0.05 and session.outbox:
                 session.outbox.append(session.outbox[-1])  # and one that answers twice
         self._flush()

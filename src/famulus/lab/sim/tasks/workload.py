@@ -17,10 +17,11 @@ from famulus.lab.sim.tasks.ledger import Ledger, LedgerEntry
 from famulus.lab.sim.tasks.rights_admin import RightsAdmin
 from famulus.lab.sim.tasks.setting import POLICIES, SERVICES, Setting, first_edits
 from famulus.lab.sim.tasks.strangers import RouterActor
+from famulus.lab.sim.tasks.streams import CREDITS, PARTS_MAX, SHARE
 from famulus.lab.sim.tasks.worker import QUICK_NS, Trade, Worker
 from famulus.lab.sim.workload import Result, Workload
 from famulus.lab.sim.world import World
-from famulus.wire import headers
+from famulus.wire import headers, stream
 
 FAULTS_END_NS = 5 * NS_PER_S
 #: By then the last fault has been over for longer than any task has time, and what is still at work may end.
@@ -144,6 +145,7 @@ class Tasks(Workload):
         self._tasks += 1
         # Bodies are names here, and of different sizes so that bytes matter.
         body = b"%d." % self._tasks + b"x" * random.randrange(80)
+        credit = random.choice(CREDITS) if random.random() < SHARE and not named else 0
         now_ns = self.clock.now_ns
         self.ledger.entries[body] = LedgerEntry(
             service,
@@ -154,12 +156,13 @@ class Tasks(Workload):
             disturbed=client.paused or not client.plug.holds or now_ns < self.ledger.quiet_from_ns,
             stopped_ns=max(0, client.stopped_until_ns - now_ns),
             is_abandoned=policy.abandon == "cancel",
+            credit=credit,
             holder=client.holder,
         )
         # Mostly the same priority, so that the same headers recur.
         priority = random.choice([5, 5, 5, 0, 9])
         key = random.choice(TASK_KEYS) if self._setting.policy == "key" else ""
-        client.submit(service, body, timeout_ms, priority, insists, message_id, key)
+        client.submit(service, body, timeout_ms, priority, insists, message_id, key, credit)
         if random.random() < CANCELLED_SHARE:
             for _ in range(random.choice([1, 1, 2])):
                 self.clock.after(
@@ -168,21 +171,23 @@ class Tasks(Workload):
 
     def _cancel(self, body: bytes) -> None:
         """By its client, whether it waits, runs, or has ended; and sometimes by another one, which must not matter."""
-        entry, client = self.ledger.entries[body], self.ledger.entries[body].client
+        client = self.ledger.entries[body].client
         if not isinstance(client, Client) or not client.alive:
             return
         if self.random.random() < 0.2:
             self._meddle(client)
         elif not client.paused:
-            entry.cancelled_ns = entry.cancelled_ns or self.clock.now_ns
+            self.ledger.cancel(body, self.clock.now_ns)
             client.cancel(body)
 
     def _meddle(self, client: Client) -> None:
         """Somebody else sends the envelopes of all that it has open, and some that nobody has."""
+        want = partial(stream.write_credit, last=PARTS_MAX)
         envelopes = [*client.session._pending, self.random.randbytes(8), b"", bytes(300)]
         for other in self.clients:
             if other is not client:
                 other.plug.send([[b"", headers.CANCEL, envelope] for envelope in envelopes])
+                other.plug.send([[b"", headers.CREDIT, want(envelope)] for envelope in envelopes])
 
     def note_strange_task(self, holder: Holder, service: str) -> bytes:
         """One that nobody waits for; its body."""
