@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncGenerator, AsyncIterator, Generator, Iterable, Iterator, Mapping
 from contextlib import aclosing, closing
-from typing import Any, Final, TypedDict
+from typing import Any, Final, Literal, TypedDict
 
 from famulus.core.session.retry import Retry
 from famulus.errors import BadAnswer, OutcomeError
@@ -21,6 +21,9 @@ class CallOptions(TypedDict, total=False):
     priority: int
     message_id: str | None
     at_least_once: bool
+    idempotent: bool
+    hedge_after_s: float | None
+    hedge: Literal["p95"] | None
     retry: Retry | None
     headers: Mapping[str, str] | None
     key: str

@@ -43,6 +43,10 @@ def call(
     at_least_once: Annotated[
         bool, typer.Option("--at-least-once", help="Send it again if its broker is lost; it may run more than once.")
     ] = False,
+    idempotent: Annotated[
+        bool,
+        typer.Option("--idempotent", help="Running it twice does no harm: try it again whatever was lost."),
+    ] = False,
     header: Annotated[
         list[str] | None,
         typer.Option(metavar="NAME=TEXT", help="A header that the function gets with the task; may be repeated."),
@@ -73,6 +77,7 @@ def call(
     of_each: dict[str, Any] = {
         "priority": priority,
         "at_least_once": at_least_once,
+        "idempotent": idempotent,
         "headers": _headers(header or []),
         "key": key,
     }

@@ -132,7 +132,7 @@ class Router:
             number,
             inner.ACCEPT,
             service.encode(),
-            self._terms_of(service, task.timeout_ms, task.priority),
+            self._terms_of(service, task.timeout_ms, task.priority, task.idempotent, task.hedge),
             headers.write_fields(fields)[:-1] + b',"message_id":',
             _client_head(service),
             headers.write_text(task.message_id or self._make_id()),
@@ -141,7 +141,10 @@ class Router:
             inner.write_names(task.via) if task.via else b"",
             headers.write_text(task.client_token) if task.client_token else b"",
             caller.encode() if caller != principal else b"",
-            inner.write_mark(task.key) if task.key and self._policy_of(service).policy == "key" else b"",
+            # A second attempt goes to another worker than the one that has the key.
+            inner.write_mark(task.key)
+            if task.key and not task.hedge and self._policy_of(service).policy == "key"
+            else b"",
         ]
 
     def _needs_no_key(self, principal: str) -> bool:
@@ -179,8 +182,16 @@ class Router:
             return self._answer(number, fields, answer)
         return _answer_unfinished(number, answer)
 
-    def _write_terms(self, service: str, timeout_ms: int | None, priority: int) -> bytes:
-        return inner.write_terms(self._policy_of(service).terms(timeout_ms, priority))
+    def _write_terms(
+        self, service: str, timeout_ms: int | None, priority: int, is_idempotent: bool, is_hedge: bool
+    ) -> bytes:
+        terms = self._policy_of(service).terms(timeout_ms, priority)
+        if is_hedge:
+            # Its client has the first attempt to fall back on.
+            terms = terms._replace(at_least_once=False, is_hedge=True)
+        elif is_idempotent:
+            terms = terms._replace(at_least_once=True)
+        return inner.write_terms(terms)
 
     def _policy_of(self, service: str) -> ServicePolicy:
         return self._book.services.get(service, self._book.default_policy)
