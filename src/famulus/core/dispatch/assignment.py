@@ -113,7 +113,7 @@ class Assignment:
             outcomes.reject(task, inner.REJECTED_BROKER_FULL)
         elif task.deadline_ns - now_ns <= service.service_time.least_ns:
             outcomes.reject(task, inner.REJECTED_TOO_LATE)
-        elif service.backlog.tasks or (session := _take_other_slot(service, task)) is None:
+        elif (session := _take_other_slot(service, task)) is None:
             outcomes.reject(task, inner.REJECTED_NO_OTHER)
         else:
             self._hand(task, session)

@@ -141,10 +141,7 @@ class Router:
             inner.write_names(task.via) if task.via else b"",
             headers.write_text(task.client_token) if task.client_token else b"",
             caller.encode() if caller != principal else b"",
-            # A second attempt goes to another worker than the one that has the key.
-            inner.write_mark(task.key)
-            if task.key and not task.hedge and self._policy_of(service).policy == "key"
-            else b"",
+            inner.write_mark(task.key) if task.key and self._policy_of(service).policy == "key" else b"",
         ]
 
     def _needs_no_key(self, principal: str) -> bool:
