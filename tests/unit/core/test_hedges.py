@@ -19,10 +19,10 @@ from famulus.wire import headers, reasons
 START_NS = 5 * NS_PER_S
 AFTER_NS = 200 * NS_PER_MS
 DUE_NS = START_NS + AFTER_NS
-OK = {"outcome": "OK"}
-ERROR = {"outcome": "ERROR", "reason": "ValueError: no"}
-REJECTED = {"outcome": "REJECTED", "reason": "overload: no other worker"}
-UNKNOWN = {"outcome": "UNKNOWN", "reason": "worker_lost: gone"}
+OK: dict[str, Any] = {"outcome": "OK"}
+ERROR: dict[str, Any] = {"outcome": "ERROR", "reason": "ValueError: no"}
+REJECTED: dict[str, Any] = {"outcome": "REJECTED", "reason": "overload: no other worker"}
+UNKNOWN: dict[str, Any] = {"outcome": "UNKNOWN", "reason": "worker_lost: gone"}
 ENDS = [OK, ERROR, REJECTED, UNKNOWN]
 
 
@@ -94,7 +94,7 @@ def test_it_leaves_after_that_time_under_an_envelope_that_says_whose_it_is(sessi
 @pytest.mark.parametrize("end", [OK, ERROR])
 @pytest.mark.parametrize("winner", [0, 1])
 def test_the_first_answer_counts_and_the_other_is_cancelled(
-    session: ClientSession, winner: int, end: dict[str, str]
+    session: ClientSession, winner: int, end: dict[str, Any]
 ) -> None:
     envelopes = hedged(session)
     (done,) = session.on_messages([answer(envelopes[winner], b"answer", **end)], DUE_NS)
@@ -115,7 +115,7 @@ def test_the_first_answer_counts_and_the_other_is_cancelled(
 @pytest.mark.parametrize("failure", [REJECTED, UNKNOWN])
 @pytest.mark.parametrize("loser", [0, 1])
 def test_if_one_fails_the_other_decides(
-    session: ClientSession, loser: int, failure: dict[str, str], end: dict[str, str]
+    session: ClientSession, loser: int, failure: dict[str, Any], end: dict[str, Any]
 ) -> None:
     envelopes = hedged(session)
     assert session.on_messages([answer(envelopes[loser], **failure)], DUE_NS) == []
@@ -131,7 +131,7 @@ def test_if_one_fails_the_other_decides(
 @pytest.mark.parametrize("one", ENDS)
 @pytest.mark.parametrize("other", ENDS)
 def test_both_may_be_answered_in_one_batch(
-    session: ClientSession, one: dict[str, str], other: dict[str, str], second_first: bool
+    session: ClientSession, one: dict[str, Any], other: dict[str, Any], second_first: bool
 ) -> None:
     envelopes = hedged(session)
     batch = [answer(envelopes[0], b"1", **one), answer(envelopes[1], b"2", **other)]
@@ -183,7 +183,7 @@ def test_cancelling_cancels_both_and_has_one_outcome(session: ClientSession) -> 
     envelopes = hedged(session)
     assert session.cancel({"token"}) == []
     assert cancelled(session) == [*envelopes]
-    ends = {"outcome": "UNKNOWN", "reason": "cancelled: by its client"}
+    ends: dict[str, Any] = {"outcome": "UNKNOWN", "reason": "cancelled: by its client"}
     assert session.on_messages([answer(envelopes[0], **ends)], DUE_NS) == []
     (done,) = session.on_messages([answer(envelopes[1], **ends)], DUE_NS)
     assert (done.outcome, reasons.code_of(done.reason)) == ("UNKNOWN", "cancelled")
@@ -202,7 +202,7 @@ def test_a_second_attempt_that_has_not_left_is_dropped(session: ClientSession) -
 
 
 @pytest.mark.parametrize("end", [OK, REJECTED])
-def test_nor_does_it_leave_when_the_first_is_answered_before(session: ClientSession, end: dict[str, str]) -> None:
+def test_nor_does_it_leave_when_the_first_is_answered_before(session: ClientSession, end: dict[str, Any]) -> None:
     submit(session)
     ((first, _, _),) = sent(session)
     session.on_tick(DUE_NS)

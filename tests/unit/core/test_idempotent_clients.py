@@ -168,6 +168,10 @@ def test_doubts_and_refusals_have_one_budget(session: ClientSession) -> None:
 
 def test_what_is_said_about_it() -> None:
     assert Retry().on == Retry(on="REJECTED").on == PASSING
-    assert (Retry().doubts, Retry(on="REJECTED").doubts, Retry(on=["UNKNOWN", "overload"]).doubts) == (True, False, True)
+    assert (Retry().doubts, Retry(on="REJECTED").doubts, Retry(on=["UNKNOWN", "overload"]).doubts) == (
+        True,
+        False,
+        True,
+    )
     assert Retry(on="UNKNOWN").on == frozenset()
     assert repr(Retry(2, on=["UNKNOWN", "overload"])) == "Retry(attempts=2, on=['UNKNOWN', 'overload'])"
