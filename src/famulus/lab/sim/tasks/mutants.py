@@ -9,7 +9,7 @@ from msgspec.structs import replace
 
 from famulus.core.clock import NS_PER_MS
 from famulus.core.config.schema import Principal
-from famulus.core.dispatch import delegation
+from famulus.core.dispatch import assignment, delegation
 from famulus.core.dispatch.accounts import Account, Accounts, Bearers
 from famulus.core.dispatch.assignment import Assignment
 from famulus.core.dispatch.by_key import ByKey
@@ -24,13 +24,16 @@ from famulus.core.dispatch.parts import Parts
 from famulus.core.dispatch.questions import Questions
 from famulus.core.dispatch.repeats import Known, Repeats
 from famulus.core.dispatch.service_time import ServiceTime
-from famulus.core.dispatch.session import Session
+from famulus.core.dispatch.session import Session, take_slot
 from famulus.core.dispatch.sessions import Sessions
 from famulus.core.dispatch.task import JUDGING, QUEUED, Task
 from famulus.core.rights import Rights
 from famulus.core.routing.router import Router
 from famulus.core.session.client import ClientSession, Done, Repeatable
 from famulus.core.session.header_cache import Given
+from famulus.core.session.hedges import Hedges
+from famulus.core.session.retries import Retries
+from famulus.core.session.retry import Idempotent
 from famulus.core.session.worker import WorkerSession
 from famulus.core.steward import principals
 from famulus.lab.sim.invariants import Invariant
@@ -60,6 +63,7 @@ _on_lost = ClientSession.on_lost
 _accept = Router._accept
 _follow = Account.follow
 _update = Accounts.update
+_allows = Retries.allows
 _delegate_header = Task.delegate_header
 
 
@@ -155,6 +159,55 @@ def _cancelled_again(self: Assignment, task: Task) -> None:
 def _begun_is_rejected(self: WorkerSession, given: Given, outcome: str, reason: str, body: bytes) -> bool:
     """A worker says of a task in the middle of which it was told to stop that it had not begun."""
     return _worker_answer(self, given, "REJECTED" if outcome == "UNKNOWN" else outcome, reason, body)
+
+
+@OF_ONE_BROKER.breaks(Retries, "allows", "doubts-tried-again", Invariant.DELIVERY)
+def _doubts_are_tried_again(self: Retries, task: Done, now_ns: int, sent: int) -> bool:
+    """A client sends any task again that is UNKNOWN, whether or not it may run twice."""
+    retry = task.retry
+    if retry is None or isinstance(retry, Idempotent):
+        return _allows(self, task, now_ns, sent)
+    task.retry = Idempotent(retry)
+    try:
+        return _allows(self, task, now_ns, sent)
+    finally:
+        task.retry = retry
+
+
+@OF_ONE_BROKER.breaks(Router, "_write_terms", "all-are-idempotent", Invariant.DELIVERY)
+def _all_are_idempotent(
+    self: Router, service: str, timeout_ms: int | None, priority: int, is_idempotent: bool, is_hedge: bool
+) -> bytes:
+    """A broker gives every task of a lost worker to another one, as if its client had said that it may run twice."""
+    terms = self._policy_of(service).terms(timeout_ms, priority)
+    return inner.write_terms(terms._replace(at_least_once=not is_hedge, is_hedge=is_hedge))
+
+
+@OF_ONE_BROKER.breaks(Repeatable, "note_doubt", "doubt-forgotten", Invariant.DELIVERY)
+def _doubt_is_forgotten(self: Repeatable, reason: str) -> None:
+    """A client believes that a task did not run, though an attempt before may have run."""
+
+
+OF_ONE_BROKER.add(
+    "both-at-one-worker",
+    "the worker that has the first attempt at a task may get the second one, too",
+    assignment,
+    "_take_other_slot",
+    take_slot,
+    Invariant.HEDGES,
+)
+
+
+@OF_ONE_BROKER.breaks(Hedges, "goes_on", "first-end-counts", Invariant.DELIVERY)
+def _first_end_counts(self: Hedges, ended: Done) -> bool:
+    """If one attempt is rejected, the task is, though its other attempt runs."""
+    return False
+
+
+@OF_ONE_BROKER.breaks(Hedges, "settle", "both-attempts-count", Invariant.OUTCOMES)
+def _both_attempts_count(self: Hedges, ended: list[Done], now_ns: int = 0) -> list[Done]:
+    """Callers are told how each of the two attempts ended."""
+    return ended
 
 
 @OF_OVERLOAD.breaks(ServiceTime, "add", "nobody-learns", Invariant.GOODPUT, Invariant.IN_VAIN)
