@@ -124,7 +124,7 @@ class Assignment:
         """A worker brought a ticket back, so its slot is free. Returns the task if it was still waiting for this."""
         now_ns = self._now.ns
         task = session.running.pop(ticket)
-        if task.ticket == ticket and not task.is_cancelled and now_ns >= task.service.service_time.next_sample_ns:
+        if task.ticket == ticket and now_ns >= task.service.service_time.next_sample_ns:
             _sample(task, session, now_ns, plain=False)
         self._free_slot(session)
         if not task.waits_for(ticket):
@@ -373,6 +373,8 @@ def _has_first(session: Session, hedge: Task) -> bool:
 
 def _sample(task: Task, session: Session, now_ns: int, *, plain: bool = True) -> None:
     """`plain`: it is an OK and nothing else."""
+    if task.is_cancelled:
+        return  # it may have been stopped in the middle
     assigned_ns = task.assigned
     assert isinstance(assigned_ns, int)
     took_ns, service = now_ns - assigned_ns, task.service

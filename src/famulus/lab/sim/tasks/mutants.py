@@ -64,6 +64,7 @@ _accept = Router._accept
 _follow = Account.follow
 _update = Accounts.update
 _allows = Retries.allows
+_goes_on = Hedges.goes_on
 _delegate_header = Task.delegate_header
 
 
@@ -201,7 +202,11 @@ OF_ONE_BROKER.add(
 @OF_ONE_BROKER.breaks(Hedges, "goes_on", "first-end-counts", Invariant.DELIVERY)
 def _first_end_counts(self: Hedges, ended: Done) -> bool:
     """If one attempt is rejected, the task is, though its other attempt runs."""
-    return False
+    if isinstance(ended, Repeatable) and ended.hedge is not None and ended.outcome == "REJECTED":
+        hedge, ended.hedge = ended.hedge, None
+        hedge.first = None
+        return False
+    return _goes_on(self, ended)
 
 
 @OF_ONE_BROKER.breaks(Hedges, "settle", "both-attempts-count", Invariant.OUTCOMES)

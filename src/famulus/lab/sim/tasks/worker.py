@@ -170,7 +170,9 @@ class Worker(Actor):
             self._give_up(given, "REJECTED")
 
     def _give_up(self, given: Given, outcome: str) -> None:
-        if self.alive and not self.paused:
+        if self.paused:
+            self.clock.after(50 * NS_PER_MS, partial(self._give_up, given, outcome))
+        elif self.alive:
             self.session.answer(given, outcome, reasons.reason(reasons.CANCELLED, "by its worker"), b"")
             self.world.events[f"{outcome} by its worker"] += 1
             self._flush()
