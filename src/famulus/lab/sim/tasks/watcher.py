@@ -28,6 +28,11 @@ _HEDGE = b'"hedge":true'
 _decode = msgspec.json.Decoder(dict[str, object]).decode
 
 
+def _is_before(ticket: bytes, other: bytes) -> bool:
+    """They are numbers that go up, and begin anew at 0 some day."""
+    return 0 < (int.from_bytes(other, "big") - int.from_bytes(ticket, "big")) % 2**64 < 2**63
+
+
 @dataclass(frozen=True, slots=True)
 class Watched:
     """What the watchers of all brokers share."""
@@ -124,9 +129,10 @@ class Watcher:
         return body + str(_decode(header)["message_id"]).encode()
 
     def _check_hedge(self, session: Session, task: Task, body: bytes) -> None:
-        """The worker that has the first attempt does not get the second one, too."""
+        """The worker that has the first attempt does not get the second one, too; the other way round it may be."""
         self._events["second attempt at a worker"] += 1
-        same = [each for each in session.running.values() if each is not task and each.client == task.client]
+        had = [each for ticket, each in session.running.items() if _is_before(ticket, task.ticket)]
+        same = [each for each in had if each.client == task.client]
         what = f"{self._name} gives {session.identity!r} both attempts at task {body!r}"
         demand(all(each.envelope != task.envelope[:-1] for each in same), Invariant.HEDGES, what)
 
