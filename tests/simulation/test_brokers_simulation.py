@@ -44,6 +44,7 @@ EVENTS = {
     "late answer": 200,
     "ran again": 10,
     "refused by a broker that is not active": 10,
+    "second attempt": 100,
     "sent again by its client": 50,
     "worker at another broker": 100,
     "worker on its way back": 30,

@@ -94,6 +94,9 @@ class AsyncClient:
         priority: int = PRIORITY_DEFAULT,
         message_id: str | None = None,
         at_least_once: bool = False,
+        idempotent: bool = False,
+        hedge_after_s: float | None = None,
+        hedge: Literal["p95"] | None = None,
         retry: Retry | None = LIKE_CLIENT,
         headers: Mapping[str, str] | None = None,
         key: str = "",
@@ -101,7 +104,11 @@ class AsyncClient:
         """Send one task and wait for its outcome. Whoever is cancelled meanwhile cancels the task.
 
         answer = await client.request("thumbnail", image, timeout=10)
+        answer = await client.request("price", b"apples", idempotent=True, hedge_after_s=0.2)
         """
+        if idempotent or hedge_after_s is not None or hedge is not None:
+            retry = self._of_idempotent(retry, at_least_once, idempotent, hedge_after_s, hedge)
+            at_least_once = True
         more = more_fields("", headers, key) if headers or key else b""
         asked = self._asking.submit(service, body, timeout, priority, message_id, at_least_once, retry, more)
         try:
@@ -131,6 +138,9 @@ class AsyncClient:
         priority: int = PRIORITY_DEFAULT,
         message_id: str | None = None,
         at_least_once: bool = False,
+        idempotent: bool = False,
+        hedge_after_s: float | None = None,
+        hedge: Literal["p95"] | None = None,
         retry: Retry | None = LIKE_CLIENT,
         headers: Mapping[str, str] | None = None,
         key: str = "",
@@ -143,6 +153,9 @@ class AsyncClient:
 
         Arguments of the function that are called like one of ours come in a dictionary: call("add", {"timeout": 5}).
         """
+        if idempotent or hedge_after_s is not None or hedge is not None:
+            retry = self._of_idempotent(retry, at_least_once, idempotent, hedge_after_s, hedge)
+            at_least_once = True
         typed = TypedCall(service, arguments, named)
         more = more_fields(typed.content_type, headers, key)
         asked = self._asking.submit(
@@ -176,17 +189,24 @@ class AsyncClient:
         priority: int = PRIORITY_DEFAULT,
         message_id: str | None = None,
         at_least_once: bool = False,
+        idempotent: bool = False,
+        hedge_after_s: float | None = None,
+        hedge: Literal["p95"] | None = None,
         retry: Retry | None = LIKE_CLIENT,
         headers: Mapping[str, str] | None = None,
         key: str = "",
     ) -> asyncio.Future[Any]:
         """Send one task; the future gets the body of its answer, or its error. Cancelling it cancels the task.
 
-        With at_least_once it is sent again if its broker is lost, and may then run more than once.
+        With at_least_once it is sent again if its broker is lost, and may then run more than once; with idempotent also
+        if its worker is, or whatever else makes it UNKNOWN.
 
         future = client.submit("report", b"2026")
         future = client.submit(resize, Size(width=64))  # of the value that `call` would give
         """
+        if idempotent or hedge_after_s is not None or hedge is not None:
+            retry = self._of_idempotent(retry, at_least_once, idempotent, hedge_after_s, hedge)
+            at_least_once = True
         if isinstance(service, Service):
             typed = TypedCall(service, () if service.takes is None else (body,), {})
             more = more_fields(typed.content_type, headers, key)
@@ -243,6 +263,9 @@ class AsyncClient:
         timeout: float | None = None,
         priority: int = PRIORITY_DEFAULT,
         at_least_once: bool = False,
+        idempotent: bool = False,
+        hedge_after_s: float | None = None,
+        hedge: Literal["p95"] | None = None,
         retry: Retry | None = LIKE_CLIENT,
         headers: Mapping[str, str] | None = None,
         key: str = "",
@@ -257,6 +280,9 @@ class AsyncClient:
         async for answer in client.map("resize", images, window=100): ...
         async for text in client.map(resize, [Size(width=64), Size(width=128)]): ...
         """
+        if idempotent or hedge_after_s is not None or hedge is not None:
+            retry = self._of_idempotent(retry, at_least_once, idempotent, hedge_after_s, hedge)
+            at_least_once = True
         if window < 1:
             raise ValueError(f"a window is at least 1, not {window!r}")
         typed = TypedMap(service) if isinstance(service, Service) else None
@@ -349,6 +375,18 @@ class AsyncClient:
         mailbox = asking.new_mailbox()
         asking.submit_stream(mailbox, service, body, timeout, priority, message_id, retry, more, credit)
         return AsyncStream(mailbox, asking.want, asking.leave, None if typed is None else typed.result, on_progress)
+
+    def _of_idempotent(
+        self,
+        retry: Retry | None,
+        at_least_once: bool,
+        idempotent: bool,
+        hedge_after_s: float | None,
+        hedge: Literal["p95"] | None,
+    ) -> Retry:
+        """What goes for a task that may run twice, if this is one."""
+        said = self._asking.retry if retry is LIKE_CLIENT else retry
+        return rules.idempotent(said, at_least_once, idempotent, hedge_after_s, hedge)
 
     # -- beginning and end --------------------------------------------------------------------------------------
 

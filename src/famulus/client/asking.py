@@ -32,7 +32,7 @@ class Asking:
     def __init__(self, connection: Connection, timeout_ms: int, retry: Retry | None) -> None:
         self.connection = connection
         self._timeout_ms = timeout_ms
-        self._retry = retry
+        self.retry = retry
         # Any: uvloop's has the same methods, but does not always return what the types of the standard library say.
         self._loop: Any = None
         self._timer: Any = None
@@ -112,7 +112,7 @@ class Asking:
         session = self.connection.session
         content = self._admitted(body, at_least_once)
         future: Future[bytes] = loop.create_future() if promise is None else promise
-        tried_again = self._retry if retry is LIKE_CLIENT else retry
+        tried_again = self.retry if retry is LIKE_CLIENT else retry
         own_id = message_id or ""
         session.submit(
             clock_ns(), future, service, content, timeout_ms, priority, own_id, 0, at_least_once, tried_again, more
@@ -138,7 +138,7 @@ class Asking:
     ) -> None:
         """One of many tasks; the caller calls `plan_send` afterwards."""
         content = self._admitted(body, at_least_once)
-        tried_again = self._retry if retry is LIKE_CLIENT else retry
+        tried_again = self.retry if retry is LIKE_CLIENT else retry
         self.connection.session.submit(
             now_ns, window, service, content, timeout_ms, priority, "", place, at_least_once, tried_again, more
         )
@@ -161,7 +161,7 @@ class Asking:
         timeout_ms = self.checked(service, timeout, priority, message_id)
         self.start()
         content = self._admitted(body, False)
-        tried_again = self._retry if retry is LIKE_CLIENT else retry
+        tried_again = self.retry if retry is LIKE_CLIENT else retry
         own_id = message_id or ""
         self.connection.session.submit(
             clock_ns(),

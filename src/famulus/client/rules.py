@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from typing import Final
 
+from famulus.core.clock import NS_PER_S
 from famulus.core.session.done import Done
 from famulus.core.session.kept_bodies import KEPT_BYTES_MAX
+from famulus.core.session.retry import Idempotent, Retry
 from famulus.errors import OutcomeError, Rejected, TaskError, Unknown
 from famulus.wire import limits, reasons
 
@@ -47,6 +49,27 @@ def timeout_ms(timeout_s: float) -> int:
     if not 0 < timeout_s <= limits.TIMEOUT_MS_MAX / 1000:
         raise ValueError(f"a timeout is more than 0 s and at most a day, not {timeout_s!r}")
     return max(1, round(timeout_s * 1000))
+
+
+def idempotent(
+    retry: Retry | None,
+    at_least_once: bool,
+    is_idempotent: bool,
+    hedge_after_s: float | None,
+    hedge: str | None,
+) -> Idempotent:
+    """What goes for a task that may run twice, or of which somebody says so only in part."""
+    if not is_idempotent:
+        raise ValueError("a second attempt may run beside the first: say idempotent=True if that does no harm")
+    if hedge is not None and hedge != "p95":
+        raise ValueError(f'hedge is "p95", not {hedge!r}; hedge_after_s takes seconds')
+    if hedge is not None and hedge_after_s is not None:
+        raise ValueError("either hedge or hedge_after_s, not both")
+    if hedge_after_s is None:
+        return Idempotent(retry, 0, hedge is not None, at_least_once)
+    if not 0 < hedge_after_s <= limits.TIMEOUT_MS_MAX / 1000:
+        raise ValueError(f"hedge_after_s is more than 0 and at most a day, not {hedge_after_s!r}")
+    return Idempotent(retry, max(1, round(hedge_after_s * NS_PER_S)), False, at_least_once)
 
 
 def checked_body(body: bytes | bytearray | memoryview | str) -> bytes:

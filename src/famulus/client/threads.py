@@ -48,6 +48,9 @@ class MapOptions(TypedDict, total=False):
     timeout: float | None
     priority: int
     at_least_once: bool
+    idempotent: bool
+    hedge_after_s: float | None
+    hedge: Literal["p95"] | None
     retry: Retry | None
     headers: Mapping[str, str] | None
     key: str
@@ -65,7 +68,8 @@ class Client:
     safe) or `Unknown` (it may have run), all of them `FamulusError`s with message_id, outcome and reason.
 
     What is refused for the moment, because a broker stops, starts or has no room, is tried again until its time-out:
-    `retry` says how often, and None not to.
+    `retry` says how often, and None not to. What may have run is tried again only if that does no harm, as the caller
+    says with idempotent=True; then `hedge_after_s` or `hedge` let a second attempt run beside one that takes long.
     """
 
     def __init__(
@@ -132,6 +136,9 @@ class Client:
         priority: int = PRIORITY_DEFAULT,
         message_id: str | None = None,
         at_least_once: bool = False,
+        idempotent: bool = False,
+        hedge_after_s: float | None = None,
+        hedge: Literal["p95"] | None = None,
         retry: Retry | None = LIKE_CLIENT,
         headers: Mapping[str, str] | None = None,
         key: str = "",
@@ -139,7 +146,11 @@ class Client:
         """Send one task and wait for its outcome.
 
         client.request("thumbnail", image, timeout=10)
+        client.request("price", b"apples", idempotent=True, hedge_after_s=0.2)
         """
+        if idempotent or hedge_after_s is not None or hedge is not None:
+            retry = self._of_idempotent(retry, at_least_once, idempotent, hedge_after_s, hedge)
+            at_least_once = True
         caller = WaitingThread()
         more = more_fields("", headers, key) if headers or key else b""
         self._wish(caller, service, body, timeout, priority, message_id, at_least_once, retry, more)
@@ -164,6 +175,9 @@ class Client:
         priority: int = PRIORITY_DEFAULT,
         message_id: str | None = None,
         at_least_once: bool = False,
+        idempotent: bool = False,
+        hedge_after_s: float | None = None,
+        hedge: Literal["p95"] | None = None,
         retry: Retry | None = LIKE_CLIENT,
         headers: Mapping[str, str] | None = None,
         key: str = "",
@@ -176,6 +190,9 @@ class Client:
 
         Arguments of the function that are called like one of ours come in a dictionary: call("add", {"timeout": 5}).
         """
+        if idempotent or hedge_after_s is not None or hedge is not None:
+            retry = self._of_idempotent(retry, at_least_once, idempotent, hedge_after_s, hedge)
+            at_least_once = True
         typed = TypedCall(service, arguments, named)
         more = more_fields(typed.content_type, headers, key)
         caller = WaitingThread()
@@ -203,17 +220,24 @@ class Client:
         priority: int = PRIORITY_DEFAULT,
         message_id: str | None = None,
         at_least_once: bool = False,
+        idempotent: bool = False,
+        hedge_after_s: float | None = None,
+        hedge: Literal["p95"] | None = None,
         retry: Retry | None = LIKE_CLIENT,
         headers: Mapping[str, str] | None = None,
         key: str = "",
     ) -> Future[Any]:
         """Send one task; the future gets the body of its answer, or its error, and its `cancel` cancels the task.
 
-        With at_least_once it is sent again if its broker is lost, and may then run more than once.
+        With at_least_once it is sent again if its broker is lost, and may then run more than once; with idempotent also
+        if its worker is, or whatever else makes it UNKNOWN.
 
         future = client.submit("report", b"2026")
         future = client.submit(resize, Size(width=64))  # of the value that `call` would give
         """
+        if idempotent or hedge_after_s is not None or hedge is not None:
+            retry = self._of_idempotent(retry, at_least_once, idempotent, hedge_after_s, hedge)
+            at_least_once = True
         if isinstance(service, Service):
             typed = TypedCall(service, () if service.takes is None else (body,), {})
             promise = Promise(self._waiters, self._cancel, typed.result)
@@ -269,6 +293,9 @@ class Client:
         timeout: float | None = None,
         priority: int = PRIORITY_DEFAULT,
         at_least_once: bool = False,
+        idempotent: bool = False,
+        hedge_after_s: float | None = None,
+        hedge: Literal["p95"] | None = None,
         retry: Retry | None = LIKE_CLIENT,
         headers: Mapping[str, str] | None = None,
         key: str = "",
@@ -284,6 +311,9 @@ class Client:
         for answer in client.map("resize", images, window=100): ...
         for text in client.map(resize, [Size(width=64), Size(width=128)]): ...
         """
+        if idempotent or hedge_after_s is not None or hedge is not None:
+            retry = self._of_idempotent(retry, at_least_once, idempotent, hedge_after_s, hedge)
+            at_least_once = True
         if window < 1:
             raise ValueError(f"a window is at least 1, not {window!r}")
         typed = TypedMap(service) if isinstance(service, Service) else None
@@ -392,6 +422,18 @@ class Client:
         return Stream(mailbox, self._want, self._leave, None if typed is None else typed.result, on_progress)
 
     # -- inside -------------------------------------------------------------------------------------------------
+
+    def _of_idempotent(
+        self,
+        retry: Retry | None,
+        at_least_once: bool,
+        idempotent: bool,
+        hedge_after_s: float | None,
+        hedge: Literal["p95"] | None,
+    ) -> Retry:
+        """What goes for a task that may run twice, if this is one."""
+        said = self._retry if retry is LIKE_CLIENT else retry
+        return rules.idempotent(said, at_least_once, idempotent, hedge_after_s, hedge)
 
     def _answer_for(self, caller: WaitingThread) -> bytes:
         try:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncGenerator, AsyncIterator, Generator, Iterable, Iterator, Mapping
 from contextlib import aclosing, closing
-from typing import Any, Final, TypedDict
+from typing import Any, Final, Literal, TypedDict
 
 from famulus.client.parts import OnProgress
 from famulus.core.session.retry import Retry
@@ -22,6 +22,9 @@ class CallOptions(TypedDict, total=False):
     priority: int
     message_id: str | None
     at_least_once: bool
+    idempotent: bool
+    hedge_after_s: float | None
+    hedge: Literal["p95"] | None
     retry: Retry | None
     headers: Mapping[str, str] | None
     key: str

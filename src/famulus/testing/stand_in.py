@@ -473,6 +473,7 @@ class _StandInAsking:
 
     def __init__(self, broker: StandIn, timeout: float) -> None:
         self._timeout_ms = rules.timeout_ms(timeout)
+        self.retry = None
         self._broker = broker
         self._token = uuid4().hex
         self._wishes: list[Any] = []

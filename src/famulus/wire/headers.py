@@ -55,6 +55,10 @@ class TaskRequest(Message, frozen=True):
     headers: dict[str, str] | msgspec.UnsetType = msgspec.UNSET
     #: Tasks of a service whose policy is `key` that have the same one go to the same worker.
     key: Annotated[str, msgspec.Meta(max_length=limits.NAME_CHARS_MAX)] = ""
+    #: Running it twice does no harm: it is delivered at least once, whatever its service says.
+    idempotent: bool = False
+    #: A second attempt at the task whose envelope is this one's without `HEDGE_ENDING`: at another worker, or none.
+    hedge: bool = False
     #: Its client wants the answer as a stream, and reads so many parts before it says that it wants more.
     credit: Annotated[int, msgspec.Meta(ge=0, le=limits.CREDIT_MAX)] = 0
 
@@ -300,6 +304,11 @@ CANCEL: Final = write("CANCEL", "REQUEST")
 #: A part of a stream, from a worker to its broker and on to the client; and the credit for more, the other way.
 PART: Final = write("PART", "RESPONSE")
 CREDIT: Final = write("CREDIT", "REQUEST")
+
+#: What a client adds to the header of a task that may run twice.
+IDEMPOTENT: Final = b',"idempotent":true'
+#: The envelope of a second attempt is that of the first, and this.
+HEDGE_ENDING: Final = b"h"
 
 #: All fields of a header; and one JSON string, for headers that are put together from parts.
 write_fields: Final[Callable[[Fields], bytes]] = _encode

@@ -103,6 +103,7 @@ _TERMS: Final = struct.Struct("!IBBHIQIBI")
 # Of the byte that says how a task is delivered.
 _AT_LEAST_ONCE: Final = 1
 _ABANDONED_IS_CANCELLED: Final = 2
+_HEDGE: Final = 4
 _SESSION_TERMS: Final = struct.Struct("!II")
 _encode = msgspec.msgpack.Encoder().encode
 _decode_batch = msgspec.msgpack.Decoder(list[list[bytes]]).decode
@@ -130,6 +131,8 @@ class Terms(NamedTuple):
     policy: int = 0
     #: It is cancelled when the connection of its client is lost.
     abandoned_is_cancelled: bool = False
+    #: A second attempt: at another worker than the first one, or not at all.
+    is_hedge: bool = False
     #: How many parts of its answer its client reads before it says that it wants more; 0 if it wants no stream.
     credit: int = 0
 
@@ -155,8 +158,8 @@ NO_TERMS: Final = PrincipalTerms(b"", (), 0, 0)
 
 
 def write_terms(terms: Terms) -> bytes:
-    timeout, priority, at_least_once, *rest, abandoned_is_cancelled, credit = terms
-    delivery = at_least_once * _AT_LEAST_ONCE + abandoned_is_cancelled * _ABANDONED_IS_CANCELLED
+    timeout, priority, at_least_once, *rest, abandoned_is_cancelled, is_hedge, credit = terms
+    delivery = at_least_once * _AT_LEAST_ONCE + abandoned_is_cancelled * _ABANDONED_IS_CANCELLED + is_hedge * _HEDGE
     return _TERMS.pack(timeout, priority, delivery, *rest, credit)
 
 
@@ -165,7 +168,8 @@ def read_terms(frame: bytes) -> Terms:
     if policy >= len(POLICIES):
         raise ProtocolError(reasons.BAD_FRAMES, f"there is no policy {policy}")
     at_least_once, cancelled = bool(delivery & _AT_LEAST_ONCE), bool(delivery & _ABANDONED_IS_CANCELLED)
-    return Terms(timeout, priority, at_least_once, attempts, tasks, size, age, policy, cancelled, credit)
+    is_hedge = bool(delivery & _HEDGE)
+    return Terms(timeout, priority, at_least_once, attempts, tasks, size, age, policy, cancelled, is_hedge, credit)
 
 
 def write_mark(key: str) -> bytes:
@@ -308,6 +312,7 @@ REJECTED_LONG_WAIT: Final = _rejected(reasons.OVERLOAD, "the wait for a slot wou
 REJECTED_BROKER_FULL: Final = _rejected(reasons.OVERLOAD, "this broker holds all it can")
 REJECTED_TOO_MANY_OPEN: Final = _rejected(reasons.OVERLOAD, "you have as many tasks open here as you may")
 REJECTED_TOO_FAST: Final = _rejected(reasons.OVERLOAD, "you send more tasks in a second than you may")
+REJECTED_NO_OTHER: Final = _rejected(reasons.OVERLOAD, "no other worker had a slot free for a second attempt")
 #: To another broker that hands over to us a task that we have handed over ourselves.
 REJECTED_HANDED_OVER: Final = _rejected(reasons.OVERLOAD, "no slot was free here for it either")
 REJECTED_TOO_LONG: Final = _rejected(reasons.OVERLOAD, "no slot was free in time")

@@ -44,6 +44,10 @@ def call(
     at_least_once: Annotated[
         bool, typer.Option("--at-least-once", help="Send it again if its broker is lost; it may run more than once.")
     ] = False,
+    idempotent: Annotated[
+        bool,
+        typer.Option("--idempotent", help="Running it twice does no harm: try it again whatever was lost."),
+    ] = False,
     header: Annotated[
         list[str] | None,
         typer.Option(metavar="NAME=TEXT", help="A header that the function gets with the task; may be repeated."),
@@ -74,9 +78,10 @@ def call(
     content = sys.stdin.buffer.read() if body == "-" else (body or "").encode()
     if message_id is not None and count > 1:
         raise typer.BadParameter("a message_id names one task, so --count must be 1", param_hint="--message-id")
-    if stream and (count > 1 or at_least_once):
+    if stream and (count > 1 or at_least_once or idempotent):
         raise typer.BadParameter("a stream is one task, which is not sent again", param_hint="--stream")
     asked: dict[str, Any] = {"priority": priority, "headers": _headers(header or []), "key": key}
+    repeated: dict[str, Any] = {"at_least_once": at_least_once, "idempotent": idempotent}
     from famulus.client.threads import Client
 
     worst = "OK"
@@ -86,12 +91,10 @@ def call(
             if stream:
                 answers: Any = _parts(client, service, content, as_json, message_id=message_id, **asked)
             elif count == 1:
-                asked |= {"message_id": message_id, "at_least_once": at_least_once}
-                answers = [_one(client, service, content, **asked)]
+                answers = [_one(client, service, content, message_id=message_id, **repeated, **asked)]
             else:
                 bodies = (content for _ in range(count))
-                asked |= {"window": window, "at_least_once": at_least_once}
-                answers = client.map(service, bodies, errors="return", **asked)
+                answers = client.map(service, bodies, window=window, errors="return", **repeated, **asked)
             for answer in answers:
                 outcome = answer.outcome if isinstance(answer, OutcomeError) else "OK"
                 worst = max(worst, outcome, key=_EXIT_CODES.__getitem__)

@@ -35,7 +35,7 @@ from famulus.core.dispatch.task import (
     next_task,
 )
 from famulus.wire import inner
-from famulus.wire.headers import ANSWER_HEAD
+from famulus.wire.headers import ANSWER_HEAD, HEDGE_ENDING
 
 # Final, so that compiled code need not look it up each time.
 _ANSWER_HEAD: Final = ANSWER_HEAD
@@ -101,6 +101,25 @@ class Assignment:
         elif not self.delegate(task):
             self._facts.refuse(service.name)
             outcomes.reject(task, inner.REJECTED_LONG_WAIT)
+
+    def hedge(self, task: Task) -> None:
+        """A second attempt: at once, and at another worker than the first one, or not at all."""
+        now_ns = self._now.ns
+        outcomes = self._outcomes
+        service, account = task.service, task.account
+        self._counters.accepted += 1
+        outcomes.begin(task)
+        if account.is_limited and (refusal := account.refusal(now_ns)):
+            self._facts.over_limit(task, now_ns)
+            outcomes.reject(task, refusal)
+        elif outcomes.open_tasks > self._tasks_max or outcomes.open_bytes + len(task.body) > self._body_bytes_max:
+            outcomes.reject(task, inner.REJECTED_BROKER_FULL)
+        elif task.deadline_ns - now_ns <= service.service_time.least_ns:
+            outcomes.reject(task, inner.REJECTED_TOO_LATE)
+        elif (session := _take_other_slot(service, task)) is None:
+            outcomes.reject(task, inner.REJECTED_NO_OTHER)
+        else:
+            self._hand(task, session)
 
     # -- answers come -------------------------------------------------------------------------------------------
 
@@ -325,6 +344,9 @@ class Assignment:
         if task.is_cancelled:
             self._outcomes.unstarted(task, inner.REJECTED_CANCELLED, inner.UNKNOWN_CANCELLED)
             return
+        if task.terms.is_hedge:
+            self._outcomes.unstarted(task, inner.REJECTED_NO_OTHER, inner.UNKNOWN_WORKER_LOST)
+            return
         # Its service may have been forgotten and offered again while another broker had the task.
         task.service = self._services.by_name.setdefault(task.service.name, task.service)
         if task.deadline_ns - self._now.ns <= task.service.service_time.least_ns:
@@ -339,8 +361,28 @@ class Assignment:
             self._outcomes.unstarted(task, inner.REJECTED_OVERLOAD, inner.UNKNOWN_WORKER_LOST)
 
 
+def _take_other_slot(service: Service, task: Task) -> Session | None:
+    """A slot for a second attempt; of a worker that has not got the first one, too."""
+    taken = take_slot(service, task)
+    if taken is None or not _has_first(taken, task):
+        return taken
+    # Passed over, for as long as it takes to choose another one.
+    service.chooser.withdraw(taken)
+    other = take_slot(service, task)
+    taken.give_back_slot()
+    return other
+
+
+def _has_first(session: Session, hedge: Task) -> bool:
+    """Nothing but the worker's own tasks is looked at: nobody keeps a list of envelopes."""
+    client, first = hedge.client, hedge.envelope.removesuffix(HEDGE_ENDING)
+    return any(task.envelope == first and task.client == client for task in session.running.values())
+
+
 def _sample(task: Task, session: Session, now_ns: int, *, plain: bool = True) -> None:
     """`plain`: it is an OK and nothing else."""
+    if task.is_cancelled:
+        return  # it may have been stopped in the middle
     assigned_ns = task.assigned
     assert isinstance(assigned_ns, int)
     took_ns, service = now_ns - assigned_ns, task.service

@@ -87,6 +87,9 @@ def _on_accept(parts: Parts, question: Question, decision: Frames) -> None:
         parts.delegates.exchange(flow.came_from).taken += 1
     if key:
         task.known = parts.repeats.begin(key, terms.credit)
+    if terms.is_hedge:
+        parts.assignment.hedge(task)
+        return
     parts.assignment.accept(task)
     may_keep = epoch and service.expected_by_ns == NEVER_NS and not is_passed_on
     # Equal rights share their flows: those of a principal must be known to be what this decision was made of.

@@ -139,7 +139,7 @@ class Router:
             number,
             inner.ACCEPT,
             service.encode(),
-            self._terms_of(service, task.timeout_ms, task.priority, task.credit),
+            self._terms_of(service, task.timeout_ms, task.priority, task.credit, task.idempotent, task.hedge),
             headers.write_fields(fields)[:-1] + b',"message_id":',
             _client_head(service),
             headers.write_text(task.message_id or self._make_id()),
@@ -186,8 +186,16 @@ class Router:
             return self._answer(number, fields, answer)
         return _answer_unfinished(number, answer)
 
-    def _write_terms(self, service: str, timeout_ms: int | None, priority: int, credit: int) -> bytes:
-        return inner.write_terms(self._policy_of(service).terms(timeout_ms, priority, credit))
+    def _write_terms(
+        self, service: str, timeout_ms: int | None, priority: int, credit: int, is_idempotent: bool, is_hedge: bool
+    ) -> bytes:
+        terms = self._policy_of(service).terms(timeout_ms, priority, credit)
+        if is_hedge:
+            # Its client has the first attempt to fall back on.
+            terms = terms._replace(at_least_once=False, is_hedge=True)
+        elif is_idempotent:
+            terms = terms._replace(at_least_once=True)
+        return inner.write_terms(terms)
 
     def _policy_of(self, service: str) -> ServicePolicy:
         return self._book.services.get(service, self._book.default_policy)

@@ -6,7 +6,9 @@ the deadline, it is UNKNOWN.
 
 A task that its broker refused to take provably did not run, so it can be sent to another one, or again to the same one
 a moment later: see `retries`. And a task that should run at least once is sent again when its broker is lost, under the
-same message_id; from then on nobody can prove that it did not run.
+same message_id; from then on nobody can prove that it did not run. One that may run twice is sent again also when its
+worker was lost, or whatever else made it UNKNOWN. It may have a second attempt beside the first, a *hedge*: see
+`hedges`.
 
 A task that is answered with a stream may be sent again only until its first part has come; after that, a lost broker
 means UNKNOWN.
@@ -22,9 +24,10 @@ from typing import Final
 from famulus.core.clock import NEVER_NS, NS_PER_MS, NS_PER_S
 from famulus.core.delivery import Outcome
 from famulus.core.session.done import Done, Frames, Repeatable, doubt, may_have_run
+from famulus.core.session.hedges import Hedges
 from famulus.core.session.kept_bodies import LET_GO, KeptBodies
 from famulus.core.session.retries import Retries
-from famulus.core.session.retry import Retry
+from famulus.core.session.retry import Idempotent, Retry
 from famulus.core.session.stream import Streamed
 from famulus.core.session.task_headers import TaskHeaders
 from famulus.core.timers import Timers
@@ -85,6 +88,7 @@ class ClientSession:
         self._streams = False
         #: Those that rest before they are sent again.
         self._retries = Retries(chance)
+        self._hedges = Hedges(self._pending, self._unsent, self._timers, self._bodies, self.cancels)
         self._was_lost = False
 
     def __len__(self) -> int:
@@ -114,7 +118,7 @@ class ClientSession:
         more: bytes = b"",
         credit: int = 0,
     ) -> None:
-        """`more` are further fields of its header.
+        """`more` are further fields of its header. An `Idempotent` as its retry goes together with `at_least_once`.
 
         With a `credit` it is answered with a stream, whose reader takes in so many parts before it says that it wants
         more. It is sent again only if it was refused, whatever else is said.
@@ -126,7 +130,12 @@ class ClientSession:
         deadline_ns = now_ns + timeout_ms * NS_PER_MS
         if at_least_once:
             self._keeps = True
-            if not message_id and self._new_id is not None:
+            # Without an id its header is cheap for the broker; it gets one if it has to be sent again.
+            is_named = True
+            if isinstance(retry, Idempotent):
+                more += headers.IDEMPOTENT
+                is_named = retry.is_named
+            if is_named and not message_id and self._new_id is not None:
                 message_id = self._new_id()
         if credit:
             self._streams = True
@@ -136,7 +145,10 @@ class ClientSession:
         if credit:
             pending: Done = Streamed(token, message_id, envelope, message, now_ns, deadline_ns, retry, credit)
         elif at_least_once:
-            pending = Repeatable(token, message_id, envelope, message, now_ns, deadline_ns, retry)
+            repeatable = Repeatable(token, message_id, envelope, message, now_ns, deadline_ns, retry)
+            if isinstance(retry, Idempotent):
+                self._hedges.expect(repeatable, retry, service, now_ns)
+            pending = repeatable
         else:
             pending = Done(token, message_id, envelope, message, now_ns, deadline_ns, retry)
         pending.place = place
@@ -190,17 +202,20 @@ class ClientSession:
             else:
                 pending.read_answer(header, message[2])
                 pending.broker = self._address_of(pending)
-                if self._is_refusal(pending):
-                    self.refused.append(pending)
-                    continue
-                if pending.outcome == "REJECTED" and self._retries.allows(pending, now_ns, self._number):
-                    self._rest(pending, now_ns)
-                    continue
-                doubt(pending)
+                if pending.outcome == "REJECTED" or pending.outcome == "UNKNOWN":
+                    if self._hedges.on and self._hedges.goes_on(pending):
+                        continue
+                    if self._is_refusal(pending):
+                        self.refused.append(pending)
+                        continue
+                    if self._retries.allows(pending, now_ns, self._number):
+                        self._rest(pending, now_ns)
+                        continue
+                    doubt(pending)
             if keeps and pending.message:
                 self._bodies.let_go(pending)
             done.append(pending)
-        return done
+        return self._hedges.settle(done, now_ns) if self._hedges.on else done
 
     def on_lost(self, now_ns: int = 0, leg: int = 0) -> list[Done]:
         """A connection is gone, or all of them: what was sent may have run. What was not sent waits for the next one.
@@ -215,12 +230,14 @@ class ClientSession:
         else:
             self.cancels.clear()
             self.wanting.clear()
+        if self._hedges.on:
+            self._hedges.lose(leg, reason)
         lost = [pending for pending in self._pending.values() if pending.leg and leg in (0, pending.leg)]
         again: list[Done] = []
         ended: list[Done] = []
         for pending in lost:
             if isinstance(pending, Repeatable) and pending.message and pending.deadline_ns > now_ns:
-                pending.may_have_run = True
+                pending.note_doubt(reason)
                 again.append(pending)
             else:
                 ended.append(self._give_up(pending, "UNKNOWN", reason))
@@ -249,11 +266,15 @@ class ClientSession:
                 # Only the few that get this far need a second timer.
                 self._timers.set(pending, pending.deadline_ns + GRACE_NS)
         if expired:
-            self._unsent = [pending for pending in self._unsent if pending.envelope in self._pending]
+            self._unsent[:] = [pending for pending in self._unsent if pending.envelope in self._pending]
             self._retries.drop_ended(self._pending)
         if self._retries.next_due_ns <= now_ns:
             self._unsent[:0] = self._retries.due(now_ns)
-        return done
+        if self._hedges.next_due_ns <= now_ns:
+            for pending in self._hedges.due(now_ns):
+                if self._retries.has_budget(now_ns, self._number):
+                    self._hedges.begin(pending, now_ns)
+        return self._hedges.settle(done) if self._hedges.on else done
 
     # -- streams ------------------------------------------------------------------------------------------------
 
@@ -306,9 +327,9 @@ class ClientSession:
             if pending.token in tokens:
                 self._bodies.let_go(pending)
         if ended:
-            self._unsent = [pending for pending in self._unsent if pending.envelope in self._pending]
+            self._unsent[:] = [pending for pending in self._unsent if pending.envelope in self._pending]
             self._retries.drop_ended(self._pending)
-        return ended
+        return self._hedges.settle(ended) if self._hedges.on else ended
 
     def take_cancels(self, leg: int) -> list[Frames]:
         """The messages that tell the broker at the end of this leg."""
@@ -327,11 +348,13 @@ class ClientSession:
                 ended.append(self._give_up(pending, "UNKNOWN", reason))
             else:
                 ended.append(self._give_up(pending, "REJECTED", never))
-        return ended
+        return self._hedges.settle(ended) if self._hedges.on else ended
 
     @property
     def next_due_ns(self) -> int:
-        return min(self._timers.next_due_ns, self._retries.next_due_ns)
+        # In pairs: compiled code compares two numbers by itself, but calls Python for more.
+        due_ns = min(self._timers.next_due_ns, self._retries.next_due_ns)
+        return min(due_ns, self._hedges.next_due_ns)
 
     # -- from broker to broker ----------------------------------------------------------------------------------
 
@@ -390,8 +413,8 @@ class ClientSession:
         """Whether another broker may take this task, according to the answer of its own."""
         if pending.outcome == "REJECTED":
             return reasons.code_of(pending.reason) in (reasons.DISABLED, reasons.BROKER_LOST)
-        if pending.outcome == "UNKNOWN" and isinstance(pending, Repeatable):
-            pending.may_have_run = True
+        if isinstance(pending, Repeatable):
+            pending.note_doubt(pending.reason)
             return reasons.code_of(pending.reason) == reasons.BROKER_LOST
         return False
 
@@ -404,6 +427,8 @@ class ClientSession:
         """As if it had never been sent, but under a new envelope: no answer of a former broker is meant for it now."""
         self._bodies.on_renewed(pending)
         self._pending.pop(pending.envelope, None)
+        if isinstance(pending, Repeatable) and pending.may_have_run and isinstance(pending.retry, Idempotent):
+            pending.keep_name(self._new_id, self._headers.token)
         self._number += 1
         pending.renew(self._number.to_bytes(8, "big"))
         self._pending[pending.envelope] = pending
@@ -434,6 +459,9 @@ class ClientSession:
     def _on_leaving(self, leg: int) -> None:
         """Its broker has ended all tasks that it had taken, and reads no more: what is open there did not run."""
         self.left = leg
+        reason = reasons.reason(reasons.DISABLED, "the broker stopped before it read the task")
+        if self._hedges.on:
+            self._hedges.lose(leg, "")
         for pending in [each for each in self._pending.values() if each.leg == leg]:
             del self._pending[pending.envelope]
             if pending.bucket is not None:
@@ -442,7 +470,7 @@ class ClientSession:
                 pending.reason = reasons.reason(reasons.BROKER_LOST, "the broker stopped before the stream had ended")
             else:
                 pending.outcome = "REJECTED"
-                pending.reason = reasons.reason(reasons.DISABLED, "the broker stopped before it read the task")
+                pending.reason = reason
             pending.broker = self._address_of(pending)
             self.refused.append(pending)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Final
 
 from famulus.core.clock import NS_PER_MS
@@ -114,9 +115,9 @@ class Done(Timed):
 
 
 class Repeatable(Done):
-    """A task that should run at least once. Its message is kept until it has ended."""
+    """A task that may run more than once. Its message is kept until it has ended."""
 
-    __slots__ = ("may_have_run",)
+    __slots__ = ("doubt", "hedge", "may_have_run")
 
     def __init__(
         self,
@@ -129,8 +130,60 @@ class Repeatable(Done):
         retry: Retry | None = None,
     ) -> None:
         super().__init__(token, message_id, envelope, message, submitted_ns, deadline_ns, retry)
-        #: It was sent to a broker that was lost: no later REJECTED can be trusted.
+        #: Nobody knows what became of an attempt: no later REJECTED can be trusted. And why nobody knows.
         self.may_have_run = False
+        self.doubt = ""
+        #: The second attempt, while nobody knows yet how that ends.
+        self.hedge: Hedge | None = None
+
+    def note_doubt(self, reason: str) -> None:
+        """An attempt is UNKNOWN."""
+        self.may_have_run = True
+        self.doubt = reason
+
+    def keep_name(self, make_id: Callable[[], str] | None, token: str) -> None:
+        """Before it is sent again: whoever has run it should recognise it, by its broker's id if that is known."""
+        envelope, header, body = self.message
+        fields = headers.read_fields(header)
+        if "message_id" not in fields and (self.message_id or make_id is not None):
+            fields["message_id"] = self.message_id or (make_id() if make_id is not None else "")
+            if token:
+                fields["client_token"] = token
+            self.message = [envelope, headers.write_fields(fields), body]
+
+    def hedged(self, now_ns: int) -> Hedge:
+        """A second attempt. Its broker knows by the envelope which one is the first."""
+        fields = headers.read_fields(self.message[1])
+        fields.pop("message_id", None)
+        fields.pop("client_token", None)
+        fields["timeout_ms"] = max(1, (self.deadline_ns - now_ns) // NS_PER_MS)
+        fields["hedge"] = True
+        envelope = self.envelope + headers.HEDGE_ENDING
+        message = [envelope, headers.write_fields(fields), self.message[2]]
+        self.hedge = hedge = Hedge(self.token, "", envelope, message, now_ns, self.deadline_ns)
+        hedge.first = self
+        hedge.place, hedge.service = self.place, self.service
+        return hedge
+
+
+class Hedge(Done):
+    """The second attempt at a task. Callers never see it: whichever attempt is answered first, the task ends so."""
+
+    __slots__ = ("first",)
+
+    def __init__(
+        self,
+        token: object,
+        message_id: str,
+        envelope: bytes,
+        message: Frames,
+        submitted_ns: int,
+        deadline_ns: int,
+        retry: Retry | None = None,
+    ) -> None:
+        super().__init__(token, message_id, envelope, message, submitted_ns, deadline_ns, retry)
+        #: The task, for as long as this attempt matters to it.
+        self.first: Repeatable | None = None
 
 
 def may_have_run(done: Done) -> bool:
@@ -138,7 +191,12 @@ def may_have_run(done: Done) -> bool:
 
 
 def doubt(done: Done) -> None:
-    """That one broker did not run it says nothing about the broker before."""
-    if done.outcome == "REJECTED" and may_have_run(done):
+    """That one attempt did not run says nothing about the attempt before."""
+    if done.outcome == "REJECTED" and isinstance(done, Repeatable) and done.may_have_run:
         done.outcome = "UNKNOWN"
-        done.reason = reasons.reason(reasons.BROKER_LOST, f"the broker that had it was lost, and then: {done.reason}")
+        code = reasons.code_of(done.doubt)
+        if code == reasons.BROKER_LOST or not code:
+            code, before = reasons.BROKER_LOST, "the broker that had it was lost"
+        else:
+            before = "an attempt before may have run"
+        done.reason = reasons.reason(code, f"{before}, and then: {done.reason}")

@@ -1,8 +1,9 @@
-"""Which tasks of a client are tried again after they were refused, and when. Uses no clock.
+"""Which tasks of a client are tried again, and when. Uses no clock.
 
-A task that was refused provably did not run, so sending it once more is safe. It rests for a moment first, longer each
-time, and at most until its own deadline. Trying again must not make an overload worse: what a broker has no room for is
-tried again only as far as a tenth of the tasks that the client sends at that time, and a few more.
+A task that was refused provably did not run, so sending it once more is safe; one that may have run is sent once more
+if running twice does no harm. It rests for a moment first, longer each time, and at most until its own deadline. Trying
+again must not make an overload worse: what a broker has no room for, what may have run, and second attempts are
+together at most a tenth of the tasks that the client sends at that time, and a few more.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from typing import Final
 
 from famulus.core.clock import NEVER_NS, NS_PER_MS, NS_PER_S
 from famulus.core.session.done import Done
+from famulus.core.session.retry import FINAL, Idempotent
 from famulus.wire import reasons
 
 #: The pause before a task is sent once more: doubling, from the first value to the second, less up to a half by chance.
@@ -41,19 +43,25 @@ class Retries:
         self._back_ns = now_ns
 
     def allows(self, task: Done, now_ns: int, sent: int) -> bool:
-        """Whether this task, which was refused, is to be sent again. `sent`: how many tasks were sent so far."""
+        """Whether this task is to be sent again, which was refused or may have run. `sent`: how many were, so far."""
         retry = task.retry
         if retry is None or not task.message or now_ns >= task.deadline_ns:
             return False
+        if retry.attempts and task.tries + 1 >= retry.attempts:
+            return False
         code = reasons.code_of(task.reason)
-        if code not in retry.on or (retry.attempts and task.tries + 1 >= retry.attempts):
+        if task.outcome == "UNKNOWN":
+            repeats = isinstance(retry, Idempotent) and retry.doubts and code not in FINAL
+            return repeats and self.has_budget(now_ns, sent)
+        if code not in retry.on:
             return False
         if code == reasons.NO_SERVICE:
             # Otherwise nobody offers it, and waiting would not help whoever misspelt its name.
             return now_ns - self._back_ns < WORKERS_BACK_NS
-        return code != reasons.OVERLOAD or self._has_budget(now_ns, sent)
+        return code != reasons.OVERLOAD or self.has_budget(now_ns, sent)
 
-    def _has_budget(self, now_ns: int, sent: int) -> bool:
+    def has_budget(self, now_ns: int, sent: int) -> bool:
+        """Whether one more may leave that nobody has asked for; if so, it counts."""
         if now_ns - self._span_ns >= SPAN_NS:
             self._span_ns, self._sent_before, self._spent = now_ns, sent, 0
         if self._spent >= FEW + (sent - self._sent_before) // SHARE:

@@ -22,6 +22,10 @@ class TaskHeaders:
         self._services: dict[str, None] = {}
 
     @property
+    def token(self) -> str:
+        return self._token or ""
+
+    @property
     def services(self) -> list[str]:
         """The services of all tasks so far; none if there are too many to name."""
         return list(self._services) if len(self._services) <= SERVICES_NAMED_MAX else []

@@ -17,6 +17,7 @@ class Invariant(StrEnum):
     PROMPTNESS = "promptness"
     CANCELS = "cancels"
     STREAMS = "streams"
+    HEDGES = "hedges"
     NOTHING_LEFT = "nothing left"
     # Of an overloaded broker.
     GOODPUT = "goodput"

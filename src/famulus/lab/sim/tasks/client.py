@@ -9,9 +9,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import partial
 
+from famulus.core.clock import NS_PER_MS
 from famulus.core.session.brokers import Brokers, read_told
 from famulus.core.session.client import ClientSession, Done, Streamed
-from famulus.core.session.retry import Retry
+from famulus.core.session.hedges import ENDED_MAX
+from famulus.core.session.kept_bodies import SPARE_BYTES_MAX
+from famulus.core.session.retry import Idempotent, Retry
 from famulus.lab.sim.actor import BATCH_MAX, Actor
 from famulus.lab.sim.invariants import Invariant, demand
 from famulus.lab.sim.network import Plug
@@ -23,6 +26,8 @@ from famulus.wire import headers
 
 #: Brokers that it left and that still owe it answers.
 FORMER_MAX = 4
+#: After how long second attempts leave, if at all.
+HEDGES_NS = (0, 10 * NS_PER_MS, 20 * NS_PER_MS, 200 * NS_PER_MS)
 
 
 class Client(Actor):
@@ -63,11 +68,19 @@ class Client(Actor):
         message_id: str = "",
         key: str = "",
         credit: int = 0,
+        idempotent: bool = False,
     ) -> None:
         now_ns = self.clock.now_ns
         more = headers.write_more(key=key) if key else b""
+        retry = self._retry
+        if idempotent:
+            slowest = self.random.random() < 0.2
+            retry = Idempotent(retry, 0 if slowest else self.random.choice(HEDGES_NS), slowest, at_least_once)
+        repeats = at_least_once or idempotent
+        if repeats and not credit:
+            demand(self.session.keep(len(body)), Invariant.BOUNDS, f"{self.name} cannot keep a body of {len(body)}")
         self.session.submit(
-            now_ns, body, service, body, timeout_ms, priority, message_id, 0, at_least_once, self._retry, more, credit
+            now_ns, body, service, body, timeout_ms, priority, message_id, 0, repeats, retry, more, credit
         )
         if at_least_once and not message_id:
             self.named.append((service, self._last_id))
@@ -102,10 +115,13 @@ class Client(Actor):
         self._take_news(now_ns)
         self._ended(session.on_tick(now_ns))
         if self.plug.up:
-            while taken := self.plug.send(session.next_to_send(now_ns, BATCH_MAX)):
+            while taken := self.plug.send(batch := session.next_to_send(now_ns, BATCH_MAX)):
+                self.world.events["second attempt"] += sum(b'"hedge":true' in message[1] for message in batch)
                 session.on_sent(taken)
         self._read_streams()
         self._send_wishes()
+        hedges_max = ENDED_MAX + 2 * len(session) + 1
+        demand(len(session._hedges) <= hedges_max, Invariant.BOUNDS, f"{self.name} remembers too many ended tasks")
         self.wake_at(max(now_ns + 1, min(session.next_due_ns, brokers.next_due_ns)))
 
     def _read_streams(self) -> None:
@@ -220,6 +236,14 @@ class Client(Actor):
         if is_lost or not any(self.session.is_open(done, leg) for done in owed):
             self._former.remove(former)
             plug.close()
+
+    @property
+    def left(self) -> int:
+        """What its session has not got rid of, when no task is open."""
+        bodies = self.session._bodies
+        return (
+            len(self.session._hedges) + self.session.unsent + bodies.kept_bytes + SPARE_BYTES_MAX - bodies.spare_bytes
+        )
 
     def _ended(self, done: list[Done]) -> None:
         shown = self.plug.keys.union(*[plug.keys for plug, _, _ in self._former]) if done else set()

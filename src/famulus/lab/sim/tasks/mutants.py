@@ -9,7 +9,7 @@ from msgspec.structs import replace
 
 from famulus.core.clock import NS_PER_MS
 from famulus.core.config.schema import Principal
-from famulus.core.dispatch import delegation, relay
+from famulus.core.dispatch import assignment, delegation, relay
 from famulus.core.dispatch.accounts import Account, Accounts, Bearers
 from famulus.core.dispatch.assignment import Assignment
 from famulus.core.dispatch.by_key import ByKey
@@ -24,7 +24,7 @@ from famulus.core.dispatch.parts import Parts
 from famulus.core.dispatch.questions import Questions
 from famulus.core.dispatch.repeats import Known, Repeats
 from famulus.core.dispatch.service_time import ServiceTime
-from famulus.core.dispatch.session import Session
+from famulus.core.dispatch.session import Session, take_slot
 from famulus.core.dispatch.sessions import Sessions
 from famulus.core.dispatch.streams import Stream, Streams
 from famulus.core.dispatch.task import JUDGING, QUEUED, Task
@@ -32,6 +32,9 @@ from famulus.core.rights import Rights
 from famulus.core.routing.router import Router
 from famulus.core.session.client import ClientSession, Done, Repeatable
 from famulus.core.session.header_cache import Given
+from famulus.core.session.hedges import Hedges
+from famulus.core.session.retries import Retries
+from famulus.core.session.retry import Idempotent
 from famulus.core.session.worker import WorkerSession
 from famulus.core.steward import principals
 from famulus.lab.sim.invariants import Invariant
@@ -61,6 +64,8 @@ _on_lost = ClientSession.on_lost
 _accept = Router._accept
 _follow = Account.follow
 _update = Accounts.update
+_allows = Retries.allows
+_goes_on = Hedges.goes_on
 _delegate_header = Task.delegate_header
 _pass_on = relay._pass_on
 _from_worker = relay.from_worker
@@ -209,6 +214,59 @@ def _streams_for_nobody(parts: Parts, clients: list[bytes]) -> None:
 def _streams_stay(self: Streams, task: Task) -> int:
     """A stream is remembered when it has ended."""
     return 0
+
+
+@OF_ONE_BROKER.breaks(Retries, "allows", "doubts-tried-again", Invariant.DELIVERY)
+def _doubts_are_tried_again(self: Retries, task: Done, now_ns: int, sent: int) -> bool:
+    """A client sends any task again that is UNKNOWN, whether or not it may run twice."""
+    retry = task.retry
+    if retry is None or isinstance(retry, Idempotent):
+        return _allows(self, task, now_ns, sent)
+    task.retry = Idempotent(retry)
+    try:
+        return _allows(self, task, now_ns, sent)
+    finally:
+        task.retry = retry
+
+
+@OF_ONE_BROKER.breaks(Router, "_write_terms", "all-are-idempotent", Invariant.DELIVERY)
+def _all_are_idempotent(
+    self: Router, service: str, timeout_ms: int | None, priority: int, credit: int, is_idempotent: bool, is_hedge: bool
+) -> bytes:
+    """A broker gives every task of a lost worker to another one, as if its client had said that it may run twice."""
+    terms = self._policy_of(service).terms(timeout_ms, priority, credit)
+    return inner.write_terms(terms._replace(at_least_once=not is_hedge, is_hedge=is_hedge))
+
+
+@OF_ONE_BROKER.breaks(Repeatable, "note_doubt", "doubt-forgotten", Invariant.DELIVERY)
+def _doubt_is_forgotten(self: Repeatable, reason: str) -> None:
+    """A client believes that a task did not run, though an attempt before may have run."""
+
+
+OF_ONE_BROKER.add(
+    "both-at-one-worker",
+    "the worker that has the first attempt at a task may get the second one, too",
+    assignment,
+    "_take_other_slot",
+    take_slot,
+    Invariant.HEDGES,
+)
+
+
+@OF_ONE_BROKER.breaks(Hedges, "goes_on", "first-end-counts", Invariant.DELIVERY)
+def _first_end_counts(self: Hedges, ended: Done) -> bool:
+    """If one attempt is rejected, the task is, though its other attempt runs."""
+    if isinstance(ended, Repeatable) and ended.hedge is not None and ended.outcome == "REJECTED":
+        hedge, ended.hedge = ended.hedge, None
+        hedge.first = None
+        return False
+    return _goes_on(self, ended)
+
+
+@OF_ONE_BROKER.breaks(Hedges, "settle", "both-attempts-count", Invariant.OUTCOMES)
+def _both_attempts_count(self: Hedges, ended: list[Done], now_ns: int = 0) -> list[Done]:
+    """Callers are told how each of the two attempts ended."""
+    return ended
 
 
 @OF_OVERLOAD.breaks(ServiceTime, "add", "nobody-learns", Invariant.GOODPUT, Invariant.IN_VAIN)

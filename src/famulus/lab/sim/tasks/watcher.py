@@ -15,6 +15,8 @@ import msgspec
 
 from famulus.core.dispatch.delegates import HOPS_MAX
 from famulus.core.dispatch.dispatcher import Dispatcher
+from famulus.core.dispatch.session import Session
+from famulus.core.dispatch.task import Task
 from famulus.lab.sim.invariants import Invariant, demand
 from famulus.lab.sim.network import Frames, Plug
 from famulus.lab.sim.tasks.streams import StreamWatcher
@@ -22,7 +24,14 @@ from famulus.lab.sim.world import World
 from famulus.wire import inner
 from famulus.wire.headers import CANCEL, CREDIT
 
+_IDEMPOTENT = b'"idempotent":true'
+_HEDGE = b'"hedge":true'
 _decode = msgspec.json.Decoder(dict[str, object]).decode
+
+
+def _is_before(ticket: bytes, other: bytes) -> bool:
+    """They are numbers that go up, and begin anew at 0 some day."""
+    return 0 < (int.from_bytes(other, "big") - int.from_bytes(ticket, "big")) % 2**64 < 2**63
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,6 +59,8 @@ class Watcher:
         #: Tasks by their bodies: how they were answered, and when for the first time.
         self._answered: dict[bytes, tuple[bytes, int]] = {}
         self._streams = StreamWatcher(name)
+        #: Those that may run twice: each id is a task of its own, and most of them have none at first.
+        self._idempotent: set[bytes] = set()
         watched.by_broker[name] = self
 
     def forget(self) -> None:
@@ -59,6 +70,7 @@ class Watcher:
     def on_clients(self, batch: list[Frames]) -> None:
         """What comes from another broker says which path it took, and that must be true, short and without cycles."""
         ways = self._watched.ways
+        self._idempotent.update(message[3] for message in batch if len(message) == 4 and _IDEMPOTENT in message[2])
         for peer, *message in batch:
             self._streams.on_client(peer, message)
             way = ways.get((peer, message[0])) if message else None
@@ -83,7 +95,7 @@ class Watcher:
             outcome = b"OK" if b'"outcome":"OK"' in header else b"ERROR" if b'"outcome":"ERROR"' in header else b""
             if not outcome or not body:
                 continue
-            said, said_ns = self._answered.setdefault(body, (outcome, now_ns))
+            said, said_ns = self._answered.setdefault(self._named(header, body), (outcome, now_ns))
             what = f"{self._name} said {said!r} to task {body!r}, and then {outcome!r}"
             demand(said == outcome, Invariant.MEMORY, what)
             self._events["answered from memory"] += said_ns < now_ns
@@ -93,15 +105,17 @@ class Watcher:
         for peer, ticket, header, body in messages:
             self._events["more of a stream is wanted"] += header == CREDIT
             self._streams.on_hand_out(body)
-            self._check_unanswered(body)
+            self._check_unanswered(header, body)
             session = self._core.sessions.by_peer.get(peer)
             task = session.running.get(ticket) if session is not None else None
+            if session is not None and task is not None and _HEDGE in header:
+                self._check_hedge(session, task, body)
             wanted = task is None or not task.is_cancelled or ticket in cancelled
             demand(wanted, Invariant.CANCELS, f"{self._name} gives task {body!r} to a worker after it was cancelled")
 
     def on_hand_over(self, identity: bytes, message: Frames) -> None:
         self._streams.on_hand_out(message[2])
-        self._check_unanswered(message[2])
+        self._check_unanswered(message[1], message[2])
         ticket, ways = message[0], self._watched.ways
         delegate = self._core.delegates.by_identity[identity]
         demand(delegate.up, Invariant.PEERS, f"{self._name} hands tasks to {identity!r}, which it has lost")
@@ -111,9 +125,23 @@ class Watcher:
             ways[link.peer, ticket] = [*ways.get((task.client, task.envelope), []), self._name]
         self._events["handed over to another family" if delegate.rank else "handed over within the family"] += 1
 
-    def _check_unanswered(self, body: bytes) -> None:
+    def _check_unanswered(self, header: bytes, body: bytes) -> None:
         what = f"{self._name} gives task {body!r} out again after its answer"
-        demand(body not in self._answered, Invariant.MEMORY, what)
+        demand(self._named(header, body) not in self._answered, Invariant.MEMORY, what)
+
+    def _named(self, header: bytes, body: bytes) -> bytes:
+        """What a task is known by: its body, which no other one has."""
+        if body not in self._idempotent or header == CANCEL:
+            return body
+        return body + str(_decode(header)["message_id"]).encode()
+
+    def _check_hedge(self, session: Session, task: Task, body: bytes) -> None:
+        """The worker that has the first attempt does not get the second one, too; the other way round it may be."""
+        self._events["second attempt at a worker"] += 1
+        had = [each for ticket, each in session.running.items() if _is_before(ticket, task.ticket)]
+        same = [each for each in had if each.client == task.client]
+        what = f"{self._name} gives {session.identity!r} both attempts at task {body!r}"
+        demand(all(each.envelope != task.envelope[:-1] for each in same), Invariant.HEDGES, what)
 
     def on_delegate(self, messages: list[Frames]) -> None:
         for _, header, _ in messages:

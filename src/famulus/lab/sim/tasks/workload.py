@@ -31,9 +31,10 @@ END_NS = QUIET_NS + 25 * NS_PER_S
 LOOK_NS = 200 * NS_PER_MS
 #: By then a lost router is known, a dead process is back and everybody has reconnected.
 RECOVERY_NS = 2 * NS_PER_S
-#: Few, so that each comes again; and some tasks have none.
-#: How many of the tasks are cancelled.
+#: How many of the tasks are cancelled, and how many may run twice.
 CANCELLED_SHARE = 0.2
+IDEMPOTENT_SHARE = 0.3
+#: Few, so that each comes again; and some tasks have none.
 TASK_KEYS = ("", "red", "green", "blue")
 
 
@@ -142,14 +143,15 @@ class Tasks(Workload):
         timeout_ms = random.choice(self._setting.timeouts_ms)
         # The client's word and the service's: either is enough for a task to be repeated.
         insists = random.random() < (0.9 if policy.delivery == "at_least_once" else 0.1)
+        idempotent = random.random() < IDEMPOTENT_SHARE
         self._tasks += 1
         # Bodies are names here, and of different sizes so that bytes matter.
         body = b"%d." % self._tasks + b"x" * random.randrange(80)
-        credit = random.choice(CREDITS) if random.random() < SHARE and not named else 0
+        credit = random.choice(CREDITS) if random.random() < SHARE and not (named or idempotent) else 0
         now_ns = self.clock.now_ns
         self.ledger.entries[body] = LedgerEntry(
             service,
-            insists or policy.delivery == "at_least_once",
+            insists or idempotent or policy.delivery == "at_least_once",
             now_ns,
             timeout_ms * NS_PER_MS,
             client,
@@ -162,7 +164,7 @@ class Tasks(Workload):
         # Mostly the same priority, so that the same headers recur.
         priority = random.choice([5, 5, 5, 0, 9])
         key = random.choice(TASK_KEYS) if self._setting.policy == "key" else ""
-        client.submit(service, body, timeout_ms, priority, insists, message_id, key, credit)
+        client.submit(service, body, timeout_ms, priority, insists, message_id, key, credit, idempotent)
         if random.random() < CANCELLED_SHARE:
             for _ in range(random.choice([1, 1, 2])):
                 self.clock.after(
@@ -269,6 +271,8 @@ class Tasks(Workload):
         for client in self.clients:
             if not client.plug.up or len(client.session):
                 return f"{client.name} has no broker, or open tasks"
+            if client.left:
+                return f"{client.name} keeps {client.left} bytes or entries of tasks that have ended"
         return ""
 
 
