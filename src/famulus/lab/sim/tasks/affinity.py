@@ -2,6 +2,7 @@
 
 Whoever gets a task of a key is preferred, for that key, to all who had room for it. Two workers never change places:
 so a key moves only if its worker is gone or full, or if one comes that it prefers, and it prefers that one for good.
+Second attempts go to another one on purpose.
 """
 
 from __future__ import annotations
@@ -44,7 +45,7 @@ class Affinity:
         had_room = [session for session, free in self._room.items() if free > 0 and session.ready]
         for session, task in self._handed_out:
             service, key = task.service, task.flow.key
-            if not key or service.policy != BY_KEY:
+            if not key or service.policy != BY_KEY or task.terms.is_hedge:
                 continue
             preferred = self._preferred.setdefault((service.name, key), set())
             for other in had_room:
