@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncGenerator, AsyncIterator, Iterable, Mapping
+from datetime import datetime
 from itertools import islice
 from os import PathLike
 from time import monotonic_ns
@@ -95,13 +96,18 @@ class AsyncClient:
         retry: Retry | None = LIKE_CLIENT,
         headers: Mapping[str, str] | None = None,
         key: str = "",
+        delay_s: float | None = None,
+        at: datetime | float | None = None,
     ) -> bytes:
         """Send one task and wait for its outcome. Whoever is cancelled meanwhile cancels the task.
 
         answer = await client.request("thumbnail", image, timeout=10)
         """
         more = more_fields("", headers, key) if headers or key else b""
-        asked = self._asking.submit(service, body, timeout, priority, message_id, at_least_once, retry, more)
+        delay_ms = rules.delay_ms(delay_s, at)
+        asked = self._asking.submit(
+            service, body, timeout, priority, message_id, at_least_once, retry, more, delay_ms=delay_ms
+        )
         try:
             return await asked
         except asyncio.CancelledError:
@@ -132,6 +138,8 @@ class AsyncClient:
         retry: Retry | None = LIKE_CLIENT,
         headers: Mapping[str, str] | None = None,
         key: str = "",
+        delay_s: float | None = None,
+        at: datetime | float | None = None,
         **named: Any,
     ) -> Any:
         """Call a function of a worker with values instead of a body, and wait for its result.
@@ -143,8 +151,9 @@ class AsyncClient:
         """
         typed = TypedCall(service, arguments, named)
         more = more_fields(typed.content_type, headers, key)
+        delay_ms = rules.delay_ms(delay_s, at)
         asked = self._asking.submit(
-            typed.service, typed.body, timeout, priority, message_id, at_least_once, retry, more
+            typed.service, typed.body, timeout, priority, message_id, at_least_once, retry, more, delay_ms=delay_ms
         )
         try:
             body = await asked
@@ -177,6 +186,8 @@ class AsyncClient:
         retry: Retry | None = LIKE_CLIENT,
         headers: Mapping[str, str] | None = None,
         key: str = "",
+        delay_s: float | None = None,
+        at: datetime | float | None = None,
     ) -> asyncio.Future[Any]:
         """Send one task; the future gets the body of its answer, or its error. Cancelling it cancels the task.
 
@@ -185,17 +196,20 @@ class AsyncClient:
         future = client.submit("report", b"2026")
         future = client.submit(resize, Size(width=64))  # of the value that `call` would give
         """
+        delay_ms = rules.delay_ms(delay_s, at)
         if isinstance(service, Service):
             typed = TypedCall(service, () if service.takes is None else (body,), {})
             more = more_fields(typed.content_type, headers, key)
             promise = _Promise(self._asking)
             self._asking.submit(
-                typed.service, typed.body, timeout, priority, message_id, at_least_once, retry, more, promise
+                typed.service, typed.body, timeout, priority, message_id, at_least_once, retry, more, promise, delay_ms
             )
             return _value_of(promise, typed)
         more = more_fields("", headers, key) if headers or key else b""
         promise = _Promise(self._asking)
-        return self._asking.submit(service, body, timeout, priority, message_id, at_least_once, retry, more, promise)
+        return self._asking.submit(
+            service, body, timeout, priority, message_id, at_least_once, retry, more, promise, delay_ms
+        )
 
     @overload
     def map(
@@ -244,6 +258,8 @@ class AsyncClient:
         retry: Retry | None = LIKE_CLIENT,
         headers: Mapping[str, str] | None = None,
         key: str = "",
+        delay_s: float | None = None,
+        at: datetime | float | None = None,
         progress: bool = False,
     ) -> AsyncIterator[Any]:
         """Send a task per body, at most `window` of them open at once, and give the answers one by one.
@@ -257,6 +273,7 @@ class AsyncClient:
         """
         if window < 1:
             raise ValueError(f"a window is at least 1, not {window!r}")
+        rules.delay_ms(delay_s, at)  # what is wrong with it is said now; how long that is, when a task is sent
         typed = TypedMap(service) if isinstance(service, Service) else None
         name = service.name if isinstance(service, Service) else service
         content_type = "" if typed is None else typed.content_type
@@ -274,10 +291,20 @@ class AsyncClient:
             try:
                 while True:
                     arrived.check()
-                    now_ns = monotonic_ns()
+                    now_ns, delay_ms = monotonic_ns(), rules.delay_ms(delay_s, at)
                     for number, body in islice(waiting, window - opened):
                         asking.submit_for(
-                            arrived, number, now_ns, name, body, timeout_ms, priority, at_least_once, retry, more
+                            arrived,
+                            number,
+                            now_ns,
+                            name,
+                            body,
+                            timeout_ms,
+                            priority,
+                            at_least_once,
+                            retry,
+                            more,
+                            delay_ms,
                         )
                         opened += 1
                     asking.plan_send()

@@ -346,12 +346,14 @@ class _StandInAsking:
         retry: Retry | None,
         more: bytes = b"",
         promise: asyncio.Future[bytes] | None = None,
+        delay_ms: int = 0,
     ) -> asyncio.Future[bytes]:
         loop = self.start()
         timeout_ms = self.checked(service, timeout, priority, message_id)
         future: asyncio.Future[bytes] = loop.create_future() if promise is None else promise
         content, own_id = rules.checked_body(body), message_id or ""
-        self._wishes.append((future, service, content, timeout_ms, priority, own_id, 0, at_least_once, None, more))
+        wish = (future, service, content, timeout_ms, priority, own_id, 0, at_least_once, None, more, delay_ms)
+        self._wishes.append(wish)
         self.plan_send()
         return future
 
@@ -367,9 +369,11 @@ class _StandInAsking:
         at_least_once: bool,
         retry: Retry | None,
         more: bytes = b"",
+        delay_ms: int = 0,
     ) -> None:
         content = rules.checked_body(body)
-        self._wishes.append((window, service, content, timeout_ms, priority, "", place, at_least_once, None, more))
+        wish = (window, service, content, timeout_ms, priority, "", place, at_least_once, None, more, delay_ms)
+        self._wishes.append(wish)
 
     def cancel(self, token: object) -> None:
         """Whatever was asked has ended."""

@@ -28,7 +28,7 @@ def test_terms_are_what_the_policy_says() -> None:
         policy="ewma",
         abandon="cancel",
     )
-    assert policy.terms(None, 9) == (1, 9, True, 2, 3, 4, 5, 2, True)
+    assert policy.terms(None, 9) == (1, 9, True, 2, 3, 4, 5, 2, True, 0)
 
 
 def test_every_policy_has_a_number() -> None:

@@ -50,6 +50,10 @@ def call(
     key: Annotated[
         str, typer.Option(help='Tasks with the same key go to the same worker, if the policy of the service is "key".')
     ] = "",
+    delay: Annotated[
+        float | None,
+        typer.Option(metavar="SECONDS", help="Nobody gets the task before so much time has passed; at most an hour."),
+    ] = None,
     count: Annotated[int, typer.Option(min=1, help="Send the task this many times.")] = 1,
     window: Annotated[int, typer.Option(min=1, help="With --count: how many may be open at once.")] = 100,
     as_json: Annotated[bool, typer.Option("--json", help="One JSON object per task.")] = False,
@@ -75,6 +79,7 @@ def call(
         "at_least_once": at_least_once,
         "headers": _headers(header or []),
         "key": key,
+        "delay_s": delay,
     }
     from famulus.client.threads import Client
 

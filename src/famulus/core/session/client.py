@@ -61,6 +61,8 @@ class ClientSession:
         self.leg = 1
         # Whether there may be tasks whose message is kept after it was sent. Only then must each of them be checked.
         self._keeps = False
+        # Likewise, tasks that wait for their time: whenever they are sent, their header must say how long that is.
+        self._delays = False
         # See `on_brokers`.
         self._elsewhere = False
         self._tried = self._address = ""
@@ -102,8 +104,9 @@ class ClientSession:
         at_least_once: bool = False,
         retry: Retry | None = None,
         more: bytes = b"",
+        delay_ms: int = 0,
     ) -> None:
-        """`more` are further fields of its header."""
+        """`more` are further fields of its header. Its time-out begins when its delay is over."""
         if retry is not None:
             self._keeps = True
         self._number += 1
@@ -113,6 +116,10 @@ class ClientSession:
             self._keeps = True
             if not message_id and self._new_id is not None:
                 message_id = self._new_id()
+        if delay_ms:
+            self._delays = True
+            deadline_ns += delay_ms * NS_PER_MS
+            more += headers.write_delay(delay_ms)
         header = self._headers.of(service, timeout_ms, priority, message_id, more)
         message = [envelope, header, body]
         if at_least_once:
@@ -131,6 +138,10 @@ class ClientSession:
         if first and first[0].is_stale(now_ns):
             for pending in first:
                 if pending.is_stale(now_ns):
+                    pending.shorten_timeout(now_ns)
+        if self._delays:
+            for pending in first:
+                if pending.has_delay and now_ns - pending.submitted_ns >= NS_PER_MS:
                     pending.shorten_timeout(now_ns)
         return [pending.message for pending in first]
 

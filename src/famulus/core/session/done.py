@@ -78,11 +78,24 @@ class Done(Timed):
     def is_stale(self, now_ns: int) -> bool:
         return now_ns - self.submitted_ns > (self.deadline_ns - self.submitted_ns) // STALE_PART
 
+    @property
+    def has_delay(self) -> bool:
+        """Whether its header says how long it has to wait. No text in a header looks like this: quotes are escaped."""
+        return b',"delay_ms":' in self.message[1]
+
     def shorten_timeout(self, now_ns: int) -> None:
-        """Tell the broker how much time is left."""
+        """Tell the broker how much time is left, and how much of it the task has to wait."""
         envelope, header, body = self.message
         fields = headers.read_fields(header)
-        fields["timeout_ms"] = max(1, (self.deadline_ns - now_ns) // NS_PER_MS)
+        delay_ns = 0
+        if "delay_ms" in fields:
+            # Its time-out begins when its delay is over, so its deadline says when that is.
+            delay_ns = self.deadline_ns - fields["timeout_ms"] * NS_PER_MS - now_ns
+        if delay_ns > 0:
+            fields["delay_ms"] = -(-delay_ns // NS_PER_MS)
+        else:
+            fields.pop("delay_ms", None)
+            fields["timeout_ms"] = max(1, (self.deadline_ns - now_ns) // NS_PER_MS)
         self.message = [envelope, headers.write_fields(fields), body]
 
     def renew(self, envelope: bytes) -> None:

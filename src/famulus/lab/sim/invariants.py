@@ -16,6 +16,7 @@ class Invariant(StrEnum):
     DELIVERY = "delivery"
     PROMPTNESS = "promptness"
     CANCELS = "cancels"
+    DELAYS = "delays"
     NOTHING_LEFT = "nothing left"
     # Of an overloaded broker.
     GOODPUT = "goodput"

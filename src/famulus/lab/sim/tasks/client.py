@@ -58,11 +58,12 @@ class Client(Actor):
         at_least_once: bool,
         message_id: str = "",
         key: str = "",
+        delay_ms: int = 0,
     ) -> None:
         now_ns = self.clock.now_ns
         more = headers.write_more(key=key) if key else b""
         self.session.submit(
-            now_ns, body, service, body, timeout_ms, priority, message_id, 0, at_least_once, self._retry, more
+            now_ns, body, service, body, timeout_ms, priority, message_id, 0, at_least_once, self._retry, more, delay_ms
         )
         if at_least_once and not message_id:
             self.named.append((service, self._last_id))

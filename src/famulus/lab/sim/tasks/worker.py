@@ -182,7 +182,7 @@ class Worker(Actor):
             self.clock.after(50 * NS_PER_MS, partial(self._begin, given))
             return
         given.has_begun = True
-        self._ledger.ran(given.body)
+        self._ledger.ran(given.body, self.clock.now_ns)
         within_ns = self.trade.quick_ns if self.random.random() < 0.9 else SLOW_NS
         self.clock.after(self.random.randrange(within_ns), partial(self._finish, given))
 
