@@ -1,4 +1,5 @@
-"""Traces of OpenTelemetry: passed on with each task, with a span for the client that waits and one for the function.
+"""Traces of OpenTelemetry: passed on with each task, with spans for the client that waits, for the time that the task
+waits at the broker, and for the function.
 
 All of it is off, and costs nothing, without the package (`pip install famulus[otel]`); and nothing is traced in a
 program that has not set up a tracer.
@@ -8,7 +9,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from functools import wraps
+from time import monotonic_ns, time_ns
 from typing import Any, TypeVar
 
 try:
@@ -134,11 +137,26 @@ def _asking(values: tuple[Any, ...], options: dict[str, Any]) -> Iterator[None]:
 # -- the worker's side ----------------------------------------------------------------------------------------------
 
 
+@dataclass(frozen=True, slots=True)
+class Waited:
+    """How long a task waited at its broker, and when that ended, by the clock of `time.monotonic_ns`."""
+
+    for_ns: int
+    until_ns: int
+
+
+def waited(service: str, message_id: str, headers: Mapping[str, str], wait: Waited) -> None:
+    """A span for the time before its function was called; it has ended, and nothing belongs to it."""
+    until_ns = time_ns() - (monotonic_ns() - wait.until_ns)
+    told, attributes = propagate.extract(dict(headers)), _about(service, message_id)
+    span = _tracer().start_span(f"wait {service}", told, attributes=attributes, start_time=until_ns - wait.for_ns)
+    span.end(until_ns)
+
+
 @contextmanager
 def running(service: str, message_id: str, headers: Mapping[str, str]) -> Iterator[None]:
     """While a function runs: a span that belongs to what the client was doing."""
-    told = propagate.extract(dict(headers))
-    attributes = {"famulus.service": service, "famulus.message_id": message_id}
+    told, attributes = propagate.extract(dict(headers)), _about(service, message_id)
     with _tracer().start_as_current_span(f"run {service}", told, trace.SpanKind.SERVER, attributes):
         yield
 
@@ -150,6 +168,10 @@ def running_batch(service: str, headers: Sequence[Mapping[str, str]]) -> Iterato
     attributes = {"famulus.service": service, "famulus.batch_tasks": len(headers)}
     with _tracer().start_as_current_span(f"run {service}", context.Context(), trace.SpanKind.SERVER, attributes, links):
         yield
+
+
+def _about(service: str, message_id: str) -> dict[str, str]:
+    return {"famulus.service": service, "famulus.message_id": message_id}
 
 
 def _name(values: tuple[Any, ...], options: dict[str, Any]) -> str:

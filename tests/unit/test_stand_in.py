@@ -211,3 +211,22 @@ def test_batches_take_what_is_there(worker: Worker) -> None:
             client.request("squares", b'"x"', headers={})
     assert sizes == [1, *sizes[1:-1], 1]
     assert sum(sizes) == 8
+
+
+def test_a_task_with_a_delay_is_waited_for(worker: Worker) -> None:
+    async def main() -> None:
+        async with StandIn(worker).async_client() as client:
+            began = time.monotonic()
+            assert await client.request("upper", b"a", delay_s=0.05) == b"A"
+            assert time.monotonic() - began >= 0.05
+
+    with StandIn(worker) as broker, broker.client() as client:
+        began = time.monotonic()
+        assert client.request("upper", b"a", delay_s=0.05) == b"A"
+        assert client.call("add", a=1, at=time.time() + 0.05) == 1
+        assert time.monotonic() - began >= 0.09
+        with pytest.raises(ValueError, match="delay_s is 0 to 3600"):
+            client.submit("upper", b"a", delay_s=-1)
+        with pytest.raises(ValueError, match="not both"):
+            client.map("upper", [], delay_s=1, at=1)
+    asyncio.run(main())

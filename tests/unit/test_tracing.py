@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 import subprocess
 import sys
+import threading
+import time
 from collections.abc import AsyncIterator, Iterator
 
 import pytest
@@ -15,6 +17,8 @@ from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanE
 
 from famulus import Task, TaskError, Worker
 from famulus.testing import StandIn
+from famulus.wire import headers
+from famulus.worker.traced_function import note_wait
 
 
 @pytest.fixture
@@ -139,6 +143,67 @@ def test_the_function_of_a_stream_runs_in_its_span(service: str, spans: InMemory
     assert seen == {f"{run.context.span_id:x}"}
     assert run.status.is_unset, "to be closed is no error"
     assert left == [service]
+
+
+@pytest.mark.parametrize("batch", [0, 1])
+def test_the_wait_at_the_broker_is_a_span_between_the_two(batch: int, spans: InMemorySpanExporter) -> None:
+    began, release = threading.Event(), threading.Event()
+    busy = Worker(slots=1)
+
+    @busy.service("hold")
+    def hold(body: bytes) -> None:
+        began.set()
+        release.wait(20)
+
+    if batch:
+        busy.service("wanted", batch=batch)(lambda bodies: bodies)
+    else:
+        busy.service("wanted")(lambda body: body)
+
+    with StandIn(busy) as broker, broker.client() as client:
+        backlog = broker._dispatcher.services.by_name[b"wanted"].backlog
+        threads = [threading.Thread(target=client.request, args=(name,)) for name in ("hold", "wanted")]
+        threads[0].start()
+        assert began.wait(20)
+        threads[1].start()
+        while not backlog.tasks:
+            time.sleep(0.001)
+        time.sleep(0.02)  # so long it waits at least
+        release.set()
+        for thread in threads:
+            thread.join(20)
+    found = by_name(spans)
+    ask, wait, run = (found[f"{what} wanted"] for what in ("ask", "wait", "run"))
+    assert parent_of(wait) == ask.context.span_id
+    assert wait.attributes is not None
+    assert (wait.attributes["famulus.service"], bool(wait.attributes["famulus.message_id"])) == ("wanted", True)
+    asked, waits, ended, begun = ask.start_time or 0, wait.start_time or 0, wait.end_time or 0, run.start_time or 0
+    assert ended - waits >= 19_000_000
+    # What the broker says is rounded to a millisecond.
+    assert asked - 2_000_000 <= waits < ended <= begun + 2_000_000
+
+
+@pytest.mark.parametrize(
+    ("allowed_ms", "left_ms", "attempt", "waited_ms"),
+    [(1000, 1000, 1, 0), (1000, 999, 1, 0), (1000, 900, 1, 100), (1000, 900, 2, 0), (0, 900, 1, 0), (1000, None, 1, 0)],
+)
+def test_what_did_not_wait_has_no_span_for_it(
+    allowed_ms: int, left_ms: int | None, attempt: int, waited_ms: int, spans: InMemorySpanExporter
+) -> None:
+    request = headers.TaskRequest("echo", timeout_ms=left_ms, attempt=attempt, allowed_ms=allowed_ms)
+    note_wait(request, time.monotonic_ns() + 900_000_000)
+    assert [(span.end_time or 0) - (span.start_time or 0) for span in spans.get_finished_spans()] == [
+        waited_ms * 1_000_000
+    ] * bool(waited_ms)
+
+
+def test_its_whole_time_is_what_its_service_allows(worker: Worker, spans: InMemorySpanExporter) -> None:
+    @worker.service("allowed")
+    def allowed(body: bytes, task: Task) -> str:
+        return f"{task.header.get('allowed_ms')} {task.header['timeout_ms'] <= 60_000}"
+
+    with StandIn(worker) as broker, broker.client() as client:
+        assert client.request("allowed", timeout=120) == b"60000 True", "its service's own is shorter"
 
 
 def test_a_batch_has_a_span_of_its_own_with_links_to_those_of_its_tasks(spans: InMemorySpanExporter) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncGenerator, AsyncIterator, Iterable, Mapping
+from datetime import datetime
 from itertools import islice
 from os import PathLike
 from time import monotonic_ns
@@ -100,6 +101,8 @@ class AsyncClient:
         retry: Retry | None = LIKE_CLIENT,
         headers: Mapping[str, str] | None = None,
         key: str = "",
+        delay_s: float | None = None,
+        at: datetime | float | None = None,
     ) -> bytes:
         """Send one task and wait for its outcome. Whoever is cancelled meanwhile cancels the task.
 
@@ -110,7 +113,10 @@ class AsyncClient:
             retry = self._of_idempotent(retry, at_least_once, idempotent, hedge_after_s, hedge)
             at_least_once = True
         more = more_fields("", headers, key) if headers or key else b""
-        asked = self._asking.submit(service, body, timeout, priority, message_id, at_least_once, retry, more)
+        delay_ms = rules.delay_ms(delay_s, at)
+        asked = self._asking.submit(
+            service, body, timeout, priority, message_id, at_least_once, retry, more, delay_ms=delay_ms
+        )
         try:
             return await asked
         except asyncio.CancelledError:
@@ -144,6 +150,8 @@ class AsyncClient:
         retry: Retry | None = LIKE_CLIENT,
         headers: Mapping[str, str] | None = None,
         key: str = "",
+        delay_s: float | None = None,
+        at: datetime | float | None = None,
         **named: Any,
     ) -> Any:
         """Call a function of a worker with values instead of a body, and wait for its result.
@@ -158,8 +166,9 @@ class AsyncClient:
             at_least_once = True
         typed = TypedCall(service, arguments, named)
         more = more_fields(typed.content_type, headers, key)
+        delay_ms = rules.delay_ms(delay_s, at)
         asked = self._asking.submit(
-            typed.service, typed.body, timeout, priority, message_id, at_least_once, retry, more
+            typed.service, typed.body, timeout, priority, message_id, at_least_once, retry, more, delay_ms=delay_ms
         )
         try:
             body = await asked
@@ -195,6 +204,8 @@ class AsyncClient:
         retry: Retry | None = LIKE_CLIENT,
         headers: Mapping[str, str] | None = None,
         key: str = "",
+        delay_s: float | None = None,
+        at: datetime | float | None = None,
     ) -> asyncio.Future[Any]:
         """Send one task; the future gets the body of its answer, or its error. Cancelling it cancels the task.
 
@@ -207,17 +218,20 @@ class AsyncClient:
         if idempotent or hedge_after_s is not None or hedge is not None:
             retry = self._of_idempotent(retry, at_least_once, idempotent, hedge_after_s, hedge)
             at_least_once = True
+        delay_ms = rules.delay_ms(delay_s, at)
         if isinstance(service, Service):
             typed = TypedCall(service, () if service.takes is None else (body,), {})
             more = more_fields(typed.content_type, headers, key)
             promise = _Promise(self._asking)
             self._asking.submit(
-                typed.service, typed.body, timeout, priority, message_id, at_least_once, retry, more, promise
+                typed.service, typed.body, timeout, priority, message_id, at_least_once, retry, more, promise, delay_ms
             )
             return _value_of(promise, typed)
         more = more_fields("", headers, key) if headers or key else b""
         promise = _Promise(self._asking)
-        return self._asking.submit(service, body, timeout, priority, message_id, at_least_once, retry, more, promise)
+        return self._asking.submit(
+            service, body, timeout, priority, message_id, at_least_once, retry, more, promise, delay_ms
+        )
 
     @overload
     def map(
@@ -269,6 +283,8 @@ class AsyncClient:
         retry: Retry | None = LIKE_CLIENT,
         headers: Mapping[str, str] | None = None,
         key: str = "",
+        delay_s: float | None = None,
+        at: datetime | float | None = None,
         progress: bool = False,
     ) -> AsyncIterator[Any]:
         """Send a task per body, at most `window` of them open at once, and give the answers one by one.
@@ -285,6 +301,7 @@ class AsyncClient:
             at_least_once = True
         if window < 1:
             raise ValueError(f"a window is at least 1, not {window!r}")
+        rules.delay_ms(delay_s, at)  # what is wrong with it is said now; how long that is, when a task is sent
         typed = TypedMap(service) if isinstance(service, Service) else None
         name = service.name if isinstance(service, Service) else service
         content_type = "" if typed is None else typed.content_type
@@ -302,10 +319,20 @@ class AsyncClient:
             try:
                 while True:
                     arrived.check()
-                    now_ns = monotonic_ns()
+                    now_ns, delay_ms = monotonic_ns(), rules.delay_ms(delay_s, at)
                     for number, body in islice(waiting, window - opened):
                         asking.submit_for(
-                            arrived, number, now_ns, name, body, timeout_ms, priority, at_least_once, retry, more
+                            arrived,
+                            number,
+                            now_ns,
+                            name,
+                            body,
+                            timeout_ms,
+                            priority,
+                            at_least_once,
+                            retry,
+                            more,
+                            delay_ms,
                         )
                         opened += 1
                     asking.plan_send()

@@ -100,6 +100,7 @@ class Asking:
         retry: Retry | None,
         more: bytes = b"",
         promise: Future[bytes] | None = None,
+        delay_ms: int = 0,
     ) -> Future[bytes]:
         """`body` and `timeout` are what the user gave, and are checked here. `promise`: what is settled, if not new."""
         # Most tasks of a client are of few kinds, and a kind needs to be checked only once.
@@ -115,7 +116,18 @@ class Asking:
         tried_again = self.retry if retry is LIKE_CLIENT else retry
         own_id = message_id or ""
         session.submit(
-            clock_ns(), future, service, content, timeout_ms, priority, own_id, 0, at_least_once, tried_again, more
+            clock_ns(),
+            future,
+            service,
+            content,
+            timeout_ms,
+            priority,
+            own_id,
+            0,
+            at_least_once,
+            tried_again,
+            more,
+            delay_ms,
         )
         if len(session) > 1:
             self.plan_send()
@@ -135,12 +147,24 @@ class Asking:
         at_least_once: bool,
         retry: Retry | None,
         more: bytes = b"",
+        delay_ms: int = 0,
     ) -> None:
         """One of many tasks; the caller calls `plan_send` afterwards."""
         content = self._admitted(body, at_least_once)
         tried_again = self.retry if retry is LIKE_CLIENT else retry
         self.connection.session.submit(
-            now_ns, window, service, content, timeout_ms, priority, "", place, at_least_once, tried_again, more
+            now_ns,
+            window,
+            service,
+            content,
+            timeout_ms,
+            priority,
+            "",
+            place,
+            at_least_once,
+            tried_again,
+            more,
+            delay_ms,
         )
 
     def new_mailbox(self) -> LoopMailbox:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from datetime import datetime
+from math import ceil
+from time import time
 from typing import Final
 
 from famulus.core.clock import NS_PER_S
@@ -70,6 +73,30 @@ def idempotent(
     if not 0 < hedge_after_s <= limits.TIMEOUT_MS_MAX / 1000:
         raise ValueError(f"hedge_after_s is more than 0 and at most a day, not {hedge_after_s!r}")
     return Idempotent(retry, max(1, round(hedge_after_s * NS_PER_S)), False, at_least_once)
+
+
+def delay_ms(delay_s: float | None, at: datetime | float | None) -> int:
+    """How long a task waits before anybody may get it. A time that has passed is no delay."""
+    if delay_s is not None and at is not None:
+        raise ValueError("say delay_s or at, not both")
+    longest_s = limits.DELAY_MS_MAX // 1000
+    if at is not None:
+        left_s = _posix(at) - time()
+        delay_s = 0.0 if left_s < 0 else left_s
+    if delay_s is None:
+        return 0
+    if not 0 <= delay_s <= longest_s:
+        what = f"delay_s is 0 to {longest_s}" if at is None else f"at is at most {longest_s} s from now"
+        raise ValueError(f"{what}, not {delay_s if at is None else at!r}: until then a task is in memory only")
+    return ceil(delay_s * 1000)
+
+
+def _posix(at: datetime | float) -> float:
+    if not isinstance(at, datetime):
+        return at
+    if at.tzinfo is None:
+        raise ValueError(f"at needs a time zone, as datetime.now(UTC) has one, not {at!r}")
+    return at.timestamp()
 
 
 def checked_body(body: bytes | bytearray | memoryview | str) -> bytes:

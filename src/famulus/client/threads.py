@@ -6,6 +6,7 @@ import threading
 from collections import deque
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
 from concurrent.futures import Future
+from datetime import datetime
 from functools import partial
 from itertools import islice
 from os import PathLike
@@ -37,7 +38,7 @@ Body = bytes | bytearray | memoryview | str
 #: Called by the I/O thread when a task has ended: it must be quick and must not raise.
 _Callback = Callable[[Done], None]
 #: Who wants to know, then what `ClientSession.submit` takes from `service` on.
-_Wish = tuple[_Callback, str, bytes, int, int, str, int, bool, Retry | None, bytes, int]
+_Wish = tuple[_Callback, str, bytes, int, int, str, int, bool, Retry | None, bytes, int, int]
 
 
 class MapOptions(TypedDict, total=False):
@@ -54,6 +55,8 @@ class MapOptions(TypedDict, total=False):
     retry: Retry | None
     headers: Mapping[str, str] | None
     key: str
+    delay_s: float | None
+    at: datetime | float | None
     progress: bool
 
 
@@ -142,6 +145,8 @@ class Client:
         retry: Retry | None = LIKE_CLIENT,
         headers: Mapping[str, str] | None = None,
         key: str = "",
+        delay_s: float | None = None,
+        at: datetime | float | None = None,
     ) -> bytes:
         """Send one task and wait for its outcome.
 
@@ -153,7 +158,8 @@ class Client:
             at_least_once = True
         caller = WaitingThread()
         more = more_fields("", headers, key) if headers or key else b""
-        self._wish(caller, service, body, timeout, priority, message_id, at_least_once, retry, more)
+        delay_ms = rules.delay_ms(delay_s, at)
+        self._wish(caller, service, body, timeout, priority, message_id, at_least_once, retry, more, delay_ms)
         return self._answer_for(caller)
 
     @overload
@@ -181,6 +187,8 @@ class Client:
         retry: Retry | None = LIKE_CLIENT,
         headers: Mapping[str, str] | None = None,
         key: str = "",
+        delay_s: float | None = None,
+        at: datetime | float | None = None,
         **named: Any,
     ) -> Any:
         """Call a function of a worker with values instead of a body, and wait for its result.
@@ -195,8 +203,11 @@ class Client:
             at_least_once = True
         typed = TypedCall(service, arguments, named)
         more = more_fields(typed.content_type, headers, key)
+        delay_ms = rules.delay_ms(delay_s, at)
         caller = WaitingThread()
-        self._wish(caller, typed.service, typed.body, timeout, priority, message_id, at_least_once, retry, more)
+        self._wish(
+            caller, typed.service, typed.body, timeout, priority, message_id, at_least_once, retry, more, delay_ms
+        )
         return typed.result(self._answer_for(caller))
 
     @overload
@@ -226,6 +237,8 @@ class Client:
         retry: Retry | None = LIKE_CLIENT,
         headers: Mapping[str, str] | None = None,
         key: str = "",
+        delay_s: float | None = None,
+        at: datetime | float | None = None,
     ) -> Future[Any]:
         """Send one task; the future gets the body of its answer, or its error, and its `cancel` cancels the task.
 
@@ -238,6 +251,7 @@ class Client:
         if idempotent or hedge_after_s is not None or hedge is not None:
             retry = self._of_idempotent(retry, at_least_once, idempotent, hedge_after_s, hedge)
             at_least_once = True
+        delay_ms = rules.delay_ms(delay_s, at)
         if isinstance(service, Service):
             typed = TypedCall(service, () if service.takes is None else (body,), {})
             promise = Promise(self._waiters, self._cancel, typed.result)
@@ -246,7 +260,7 @@ class Client:
         else:
             promise = Promise(self._waiters, self._cancel)
             more = more_fields("", headers, key) if headers or key else b""
-        self._wish(promise, service, body, timeout, priority, message_id, at_least_once, retry, more)
+        self._wish(promise, service, body, timeout, priority, message_id, at_least_once, retry, more, delay_ms)
         return promise
 
     @overload
@@ -299,6 +313,8 @@ class Client:
         retry: Retry | None = LIKE_CLIENT,
         headers: Mapping[str, str] | None = None,
         key: str = "",
+        delay_s: float | None = None,
+        at: datetime | float | None = None,
         progress: bool = False,
     ) -> Iterator[Any]:
         """Send a task per body, at most `window` of them open at once, and give the answers one by one.
@@ -316,6 +332,7 @@ class Client:
             at_least_once = True
         if window < 1:
             raise ValueError(f"a window is at least 1, not {window!r}")
+        rules.delay_ms(delay_s, at)  # what is wrong with it is said now; how long that is, when a task is sent
         typed = TypedMap(service) if isinstance(service, Service) else None
         name = service.name if isinstance(service, Service) else service
         content_type = "" if typed is None else typed.content_type
@@ -336,6 +353,7 @@ class Client:
             try:
                 while True:
                     arrived.check()
+                    delay_ms = rules.delay_ms(delay_s, at)
                     wishes: list[_Wish] = [
                         (
                             arrived,
@@ -348,6 +366,7 @@ class Client:
                             at_least_once,
                             tried_again,
                             more,
+                            delay_ms,
                             0,
                         )
                         for number, body in islice(waiting, window - opened)
@@ -481,13 +500,27 @@ class Client:
         at_least_once: bool,
         retry: Retry | None,
         more: bytes,
+        delay_ms: int = 0,
         credit: int = 0,
     ) -> None:
         timeout_ms = self._checked(service, timeout, priority, message_id)
         content = rules.checked_body(body)
         tried_again = self._retry if retry is LIKE_CLIENT else retry
         own_id = message_id or ""
-        wish = (waiter, service, content, timeout_ms, priority, own_id, 0, at_least_once, tried_again, more, credit)
+        wish = (
+            waiter,
+            service,
+            content,
+            timeout_ms,
+            priority,
+            own_id,
+            0,
+            at_least_once,
+            tried_again,
+            more,
+            delay_ms,
+            credit,
+        )
         self._waiters.add(waiter)
         try:
             self._leave_wishes([wish], at_least_once)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncGenerator, AsyncIterator, Generator, Iterable, Iterator, Mapping
 from contextlib import aclosing, closing
+from datetime import datetime
 from typing import Any, Final, Literal, TypedDict
 
 from famulus.client.parts import OnProgress
@@ -28,6 +29,8 @@ class CallOptions(TypedDict, total=False):
     retry: Retry | None
     headers: Mapping[str, str] | None
     key: str
+    delay_s: float | None
+    at: datetime | float | None
 
 
 class StreamOptions(TypedDict, total=False):

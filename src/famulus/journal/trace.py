@@ -29,7 +29,7 @@ WAITED_MS: Final = 1.0
 @dataclass(frozen=True, slots=True)
 class TraceStep:
     at: datetime
-    #: arrived, queued, assigned, delegated, retry, answered, ended, late, or unseen: the end was not recorded.
+    #: arrived, delayed, queued, assigned, delegated, retry, answered, ended, late, or unseen: the end was not recorded.
     event: str
     broker: str
     sentence: str
@@ -110,6 +110,9 @@ def _in_passing(visit: Visit) -> Iterator[tuple[datetime, TraceStep]]:
 def _steps(visit: Visit, losses: Losses) -> Iterator[TraceStep]:
     yield _arrival(visit)
     free_since = visit.arrived
+    if any(seen["state"] == "delayed" for seen in visit.seen):
+        yield _delay(visit)
+        free_since = visit.came or free_since
     for row in visit.ends:
         yield from _waiting(visit, row, free_since)
         if row["assigned"] is not None:
@@ -124,6 +127,12 @@ def _arrival(visit: Visit) -> TraceStep:
     origin = client if visit.came_from is None else f"broker {visit.came_from}"
     size = f", {_bytes(row['request_bytes'])}" if row.get("request_bytes") is not None else ""
     return TraceStep(visit.arrived, "arrived", visit.broker, f"arrived from {origin}{size}", peer=visit.came_from)
+
+
+def _delay(visit: Visit) -> TraceStep:
+    """What its client wanted, so it is no waiting for a slot."""
+    how_long = f" for {_long(_ms(visit.arrived, visit.came))}" if visit.came is not None else ""
+    return TraceStep(visit.arrived, "delayed", visit.broker, f"waits for its time{how_long}: it came with a delay")
 
 
 def _waiting(visit: Visit, row: Row, since: datetime) -> Iterator[TraceStep]:

@@ -42,6 +42,11 @@ class Visit:
         return arrived
 
     @property
+    def came(self) -> datetime | None:
+        """If it had to wait for its time: when that had come, or when it ended before. None if neither is known."""
+        return min((row["arrived"] for row in self.rows if row.get("state") != "delayed"), default=None)
+
+    @property
     def rows(self) -> list[Row]:
         return [*self.ends, *self.seen, *self.late]
 

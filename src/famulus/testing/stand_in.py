@@ -499,12 +499,14 @@ class _StandInAsking:
         retry: Retry | None,
         more: bytes = b"",
         promise: asyncio.Future[bytes] | None = None,
+        delay_ms: int = 0,
     ) -> asyncio.Future[bytes]:
         loop = self.start()
         timeout_ms = self.checked(service, timeout, priority, message_id)
         future: asyncio.Future[bytes] = loop.create_future() if promise is None else promise
         content, own_id = rules.checked_body(body), message_id or ""
-        self._wishes.append((future, service, content, timeout_ms, priority, own_id, 0, at_least_once, None, more))
+        wish = (future, service, content, timeout_ms, priority, own_id, 0, at_least_once, None, more, delay_ms)
+        self._wishes.append(wish)
         self.plan_send()
         return future
 
@@ -520,9 +522,11 @@ class _StandInAsking:
         at_least_once: bool,
         retry: Retry | None,
         more: bytes = b"",
+        delay_ms: int = 0,
     ) -> None:
         content = rules.checked_body(body)
-        self._wishes.append((window, service, content, timeout_ms, priority, "", place, at_least_once, None, more))
+        wish = (window, service, content, timeout_ms, priority, "", place, at_least_once, None, more, delay_ms)
+        self._wishes.append(wish)
 
     def new_mailbox(self) -> LoopMailbox:
         return StandInLoopMailbox()
@@ -542,7 +546,7 @@ class _StandInAsking:
         self.start()
         timeout_ms = self.checked(service, timeout, priority, message_id)
         content, own_id = rules.checked_body(body), message_id or ""
-        wish = (mailbox, service, content, timeout_ms, priority, own_id, 0, False, None, more, credit)
+        wish = (mailbox, service, content, timeout_ms, priority, own_id, 0, False, None, more, 0, credit)
         mailbox.begin(self._broker, self._broker.open_stream(self._token, wish))
 
     def want(self, stream: Streamed) -> None:

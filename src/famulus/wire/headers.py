@@ -59,6 +59,10 @@ class TaskRequest(Message, frozen=True):
     idempotent: bool = False
     #: A second attempt at the task whose envelope is this one's without `HEDGE_ENDING`: at another worker, or none.
     hedge: bool = False
+    #: From a broker to a worker, if the client sent headers of its own: the whole time that it had when it came.
+    allowed_ms: int = 0
+    #: It is given to nobody before so much time has passed; its time-out begins then.
+    delay_ms: Annotated[int, msgspec.Meta(ge=0, le=limits.DELAY_MS_MAX)] = 0
     #: Its client wants the answer as a stream, and reads so many parts before it says that it wants more.
     credit: Annotated[int, msgspec.Meta(ge=0, le=limits.CREDIT_MAX)] = 0
 
@@ -326,6 +330,11 @@ def write_more(content_type: str = "", own: Mapping[str, str] | None = None, key
     if own:
         more += b',"headers":%b' % _encode(dict(own))
     return more + b',"key":%b' % _encode(key) if key else more
+
+
+def write_delay(delay_ms: int) -> bytes:
+    """Likewise, for a task that has to wait for its time."""
+    return b',"delay_ms":%d' % delay_ms
 
 
 def write_error(code: str, sentence: str) -> bytes:

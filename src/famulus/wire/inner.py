@@ -99,7 +99,9 @@ NO_NUMBER: Final = bytes(8)
 EPOCH_BYTES: Final = 8
 MARK_BYTES: Final = 4
 
-_TERMS: Final = struct.Struct("!IBBHIQIBI")
+_TERMS: Final = struct.Struct("!IBBHIQIBII")
+#: Where the delay is in them.
+_DELAY_AT: Final = 29
 # Of the byte that says how a task is delivered.
 _AT_LEAST_ONCE: Final = 1
 _ABANDONED_IS_CANCELLED: Final = 2
@@ -135,6 +137,8 @@ class Terms(NamedTuple):
     is_hedge: bool = False
     #: How many parts of its answer its client reads before it says that it wants more; 0 if it wants no stream.
     credit: int = 0
+    #: How long it waits before anybody may get it: its client's wish.
+    delay_ms: int = 0
 
 
 class SessionTerms(NamedTuple):
@@ -158,18 +162,23 @@ NO_TERMS: Final = PrincipalTerms(b"", (), 0, 0)
 
 
 def write_terms(terms: Terms) -> bytes:
-    timeout, priority, at_least_once, *rest, abandoned_is_cancelled, is_hedge, credit = terms
+    timeout, priority, at_least_once, *rest, abandoned_is_cancelled, is_hedge, credit, delay = terms
     delivery = at_least_once * _AT_LEAST_ONCE + abandoned_is_cancelled * _ABANDONED_IS_CANCELLED + is_hedge * _HEDGE
-    return _TERMS.pack(timeout, priority, delivery, *rest, credit)
+    return _TERMS.pack(timeout, priority, delivery, *rest, credit, delay)
 
 
 def read_terms(frame: bytes) -> Terms:
-    timeout, priority, delivery, attempts, tasks, size, age, policy, credit = _unpack(_TERMS, frame)
+    timeout, priority, delivery, attempts, tasks, size, age, policy, credit, delay = _unpack(_TERMS, frame)
     if policy >= len(POLICIES):
         raise ProtocolError(reasons.BAD_FRAMES, f"there is no policy {policy}")
     at_least_once, cancelled = bool(delivery & _AT_LEAST_ONCE), bool(delivery & _ABANDONED_IS_CANCELLED)
-    is_hedge = bool(delivery & _HEDGE)
-    return Terms(timeout, priority, at_least_once, attempts, tasks, size, age, policy, cancelled, is_hedge, credit)
+    hedge = bool(delivery & _HEDGE)
+    return Terms(timeout, priority, at_least_once, attempts, tasks, size, age, policy, cancelled, hedge, credit, delay)
+
+
+def with_delay(terms: bytes, delay_ms: int) -> bytes:
+    """The same terms for a task that waits for its time. Delays are many, and terms without one are few."""
+    return terms[:_DELAY_AT] + delay_ms.to_bytes(4, "big")
 
 
 def write_mark(key: str) -> bytes:
@@ -308,6 +317,9 @@ def _unknown(code: str, sentence: str) -> bytes:
 REJECTED_NO_SERVICE: Final = _rejected(reasons.NO_SERVICE, "nobody offers this service")
 REJECTED_NO_WORKER: Final = _rejected(reasons.NO_WORKER, "no worker of this service came in time")
 REJECTED_OVERLOAD: Final = _rejected(reasons.OVERLOAD, "the backlog of this service is full")
+REJECTED_TOO_MANY_DELAYED: Final = _rejected(
+    reasons.OVERLOAD, "as many tasks of this service wait for their time here as may"
+)
 REJECTED_LONG_WAIT: Final = _rejected(reasons.OVERLOAD, "the wait for a slot would be longer than its time-out allows")
 REJECTED_BROKER_FULL: Final = _rejected(reasons.OVERLOAD, "this broker holds all it can")
 REJECTED_TOO_MANY_OPEN: Final = _rejected(reasons.OVERLOAD, "you have as many tasks open here as you may")
@@ -320,6 +332,8 @@ REJECTED_EXPIRED: Final = _rejected(reasons.EXPIRED, "the time-out passed before
 #: It could have started, but would hardly have finished in time.
 REJECTED_TOO_LATE: Final = _rejected(reasons.EXPIRED, "less time was left than this service takes for a task")
 REJECTED_VOID: Final = _rejected(reasons.NOT_ALLOWED, "your key is not valid here any more")
+#: To one that waited for its time: the client sends it again, and a router looks whether it may run.
+REJECTED_RIGHTS_CHANGED: Final = _rejected(reasons.DISABLED, "what you may call has changed since it came; ask again")
 REJECTED_CANCELLED: Final = _rejected(reasons.CANCELLED, "it was cancelled before it began")
 REJECTED_DRAINING: Final = _rejected(reasons.DISABLED, "this broker is shutting down")
 UNKNOWN_EXPIRED: Final = _unknown(reasons.EXPIRED, "no answer within the time-out")

@@ -34,6 +34,8 @@ PRIORITY_DEFAULT: Final = 5
 ATTEMPTS_MAX: Final = 1000
 #: A day: longer work needs a durable queue, not an open request.
 TIMEOUT_MS_MAX: Final = 24 * 60 * 60 * 1000
+#: An hour: a broker keeps what waits for its time in memory only.
+DELAY_MS_MAX: Final = 60 * 60 * 1000
 HEARTBEAT_MS_MAX: Final = 60 * 60 * 1000
 
 #: Brokers that a task may have come through.

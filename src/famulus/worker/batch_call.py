@@ -29,6 +29,7 @@ from famulus.worker.calls import (
 from famulus.worker.outgoing_parts import StreamCall
 from famulus.worker.stream_call import perform_stream
 from famulus.worker.task import read_task
+from famulus.worker.traced_function import headers_of, note_wait
 
 
 def perform_any(call: Call) -> Answer:
@@ -146,6 +147,11 @@ class Attempt:
     def span(self) -> AbstractContextManager[None]:
         if not self._batching.is_traced:
             return nullcontext()
-        requests = [headers.read_task_request(self._batch.calls[place].given.header) for place, _, _ in self.ready]
-        own = [each.headers if each is not None and isinstance(each.headers, dict) else {} for each in requests]
+        own: list[dict[str, str]] = []
+        for place, _, _ in self.ready:
+            call = self._batch.calls[place]
+            request = headers.read_task_request(call.given.header)
+            if request is not None:
+                note_wait(request, call.deadline_ns)
+            own.append(headers_of(request))
         return tracing.running_batch(self._batch.service.name, own)

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime, timedelta, timezone
+from time import time
+
 import pytest
 
 from famulus.client import rules
@@ -19,6 +22,37 @@ def test_timeouts(seconds: float, milliseconds: int) -> None:
 def test_timeouts_that_cannot_be(seconds: float) -> None:
     with pytest.raises(ValueError, match="timeout"):
         rules.timeout_ms(seconds)
+
+
+@pytest.mark.parametrize(("seconds", "milliseconds"), [(None, 0), (0, 0), (0.0001, 1), (1.5, 1500), (3600, 3_600_000)])
+def test_delays(seconds: float | None, milliseconds: int) -> None:
+    assert rules.delay_ms(seconds, None) == milliseconds
+
+
+@pytest.mark.parametrize("seconds", [-0.1, 3600.1, float("nan"), float("inf")])
+def test_delays_that_cannot_be(seconds: float) -> None:
+    with pytest.raises(ValueError, match="delay_s is 0 to 3600"):
+        rules.delay_ms(seconds, None)
+    if not seconds < 0:
+        with pytest.raises(ValueError, match="at is at most 3600 s from now"):
+            rules.delay_ms(None, time() + seconds + 1)
+
+
+def test_a_time_of_day_is_a_delay_by_our_own_clock(monkeypatch: pytest.MonkeyPatch) -> None:
+    now = datetime(2026, 11, 19, 12, 0, tzinfo=UTC)
+    monkeypatch.setattr(rules, "time", now.timestamp)
+    assert rules.delay_ms(None, now + timedelta(seconds=90)) == 90_000
+    assert rules.delay_ms(None, now.timestamp() + 1.5) == 1500
+    assert rules.delay_ms(None, datetime(2026, 11, 19, 14, 30, tzinfo=timezone(timedelta(hours=2)))) == 30 * 60_000
+    for past in (now, now - timedelta(days=1), 0, -1.0):
+        assert rules.delay_ms(None, past) == 0, "it runs at once"
+
+
+def test_a_time_of_day_without_a_time_zone_is_none() -> None:
+    with pytest.raises(ValueError, match="needs a time zone"):
+        rules.delay_ms(None, datetime(2026, 11, 19))  # noqa: DTZ001
+    with pytest.raises(ValueError, match="not both"):
+        rules.delay_ms(1, 1)
 
 
 def test_bodies() -> None:

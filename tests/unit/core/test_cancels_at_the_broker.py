@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -16,6 +16,8 @@ from famulus.wire import headers, limits
 
 if TYPE_CHECKING:
     from tests.unit.core.conftest import Broker, Client, Worker
+
+    from famulus.core.dispatch.task import Task
 
 ANSWER_MS = ANSWER_NS // NS_PER_MS
 NOT_BEGUN: dict[str, Any] = {"outcome": "REJECTED", "reason": "cancelled: it was still waiting"}
@@ -409,9 +411,9 @@ def test_wishes_without_end_do_not_make_us_look_without_end(
     looks: list[int] = []
     find = cancels.Cancels._find
 
-    def counted(self: cancels.Cancels) -> object:
+    def counted(self: cancels.Cancels, tasks: Iterable[Task]) -> object:
         looks.append(1)
-        return find(self)
+        return find(self, tasks)
 
     monkeypatch.setattr(cancels.Cancels, "_find", counted)
     ann, eve = broker.client("ann"), broker.client("eve")

@@ -13,7 +13,7 @@ from famulus.core.delivery import Policy, ServicePolicy
 from famulus.core.dispatch.by_key import ByKey, weight_of
 from famulus.core.dispatch.chooser import Candidate, Chooser, mark_of
 from famulus.core.dispatch.ewma import DECAY_NS, Ewma, Peak
-from famulus.core.dispatch.least_busy import LeastBusy
+from famulus.core.dispatch.least_busy import REST_NS, LeastBusy
 from famulus.core.dispatch.policies import chooser_of
 from famulus.wire.inner import POLICIES, read_mark, write_mark
 
@@ -47,6 +47,58 @@ def test_the_least_busy_is_the_one_with_the_smallest_share_of_its_slots_taken() 
     taken = [chooser.take(0) for _ in range(11)]
     assert taken[:6] == [small, large, large, large, large, small]
     assert Counter(taken) == {small: 2, large: 8, None: 1}
+
+
+def taken_from(chooser: Chooser) -> Candidate:
+    taken = chooser.take(0)
+    assert taken is not None
+    return taken
+
+
+def test_a_slow_worker_counts_as_one_that_has_more_to_do() -> None:
+    chooser = LeastBusy()
+    slow, *others = listed(chooser, 8, 8, 8)
+    for worker in (*others, slow, slow):
+        chooser.answered(worker, (100 if worker is slow else 10) * NS_PER_MS, 0)
+    taken = [taken_from(chooser) for _ in range(24)]
+    assert slow not in taken[:8]
+    assert taken[:12].count(slow) == 1
+    assert taken[12:].count(slow) == 7, "it is used when all others are full"
+
+
+def test_one_task_that_took_long_makes_no_worker_slow() -> None:
+    chooser = LeastBusy()
+    first, *_ = listed(chooser, 1, 1, 1)
+    for took_ms in (10, 100, 10, 100):
+        chooser.answered(first, took_ms * NS_PER_MS, 0)
+    assert taken_from(chooser) is first
+
+
+def test_a_slow_worker_is_tried_again_after_a_while_or_when_it_is_quick_again() -> None:
+    chooser = LeastBusy()
+    slow, other = listed(chooser, 2, 2)
+    for took_ms in (10, 100, 100):
+        chooser.answered(slow, took_ms * NS_PER_MS, 0)
+    assert [taken_from(chooser) for _ in range(2)] == [other, other]
+    give_back(other)
+    give_back(other)
+    chooser.answered(other, 10 * NS_PER_MS, REST_NS)
+    assert taken_from(chooser) is slow
+    give_back(slow)
+    for took_ms in (100, 100, 10):
+        chooser.answered(slow, took_ms * NS_PER_MS, REST_NS)
+    assert {taken_from(chooser) for _ in range(2)} == {slow, other}
+
+
+def test_if_all_take_longer_that_is_usual_from_then_on() -> None:
+    chooser = LeastBusy()
+    workers = listed(chooser, 1, 1, 1)
+    for took_ms in [10] * 30 + [100] * 60:
+        for worker in workers:
+            chooser.answered(worker, took_ms * NS_PER_MS, 0)
+    assert not chooser._slow
+    chooser.leave(workers[0])
+    assert workers[0] not in chooser.listed()
 
 
 def test_equally_busy_workers_take_turns() -> None:

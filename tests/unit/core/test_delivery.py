@@ -28,7 +28,7 @@ def test_terms_are_what_the_policy_says() -> None:
         policy="ewma",
         abandon="cancel",
     )
-    assert policy.terms(None, 9) == (1, 9, True, 2, 3, 4, 5, 2, True, False, 0)
+    assert policy.terms(None, 9) == (1, 9, True, 2, 3, 4, 5, 2, True, False, 0, 0)
     assert policy.terms(None, 9, 7).credit == 7
 
 

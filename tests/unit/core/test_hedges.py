@@ -169,6 +169,17 @@ def test_none_leaves_while_the_task_is_unsent_and_then_the_time_begins_again(ses
     assert session.unsent == 1
 
 
+def test_a_delay_comes_before_that_time_and_only_once(session: ClientSession) -> None:
+    submit(session, delay_ms=3000)
+    sent(session)
+    session.on_tick(DUE_NS + 3 * NS_PER_S - 1)
+    assert session.unsent == 0
+    session.on_tick(DUE_NS + 3 * NS_PER_S)
+    ((_, header, _),) = sent(session, DUE_NS + 3 * NS_PER_S)
+    fields = headers.read_fields(header)
+    assert (fields["hedge"], fields["timeout_ms"], "delay_ms" in fields) == (True, 9800, False)
+
+
 def test_none_leaves_for_what_nobody_wants_and_what_has_ended(session: ClientSession) -> None:
     submit(session, "left")
     submit(session, "answered")

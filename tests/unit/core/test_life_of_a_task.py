@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from famulus.core.dispatch import task
-from famulus.core.dispatch.task import DONE, JUDGING, NEW, NEXT, QUEUED, RUNNING
+from famulus.core.dispatch.task import DELAYED, DONE, JUDGING, NEW, NEXT, QUEUED, RUNNING
 
-STAGES = {"NEW": NEW, "QUEUED": QUEUED, "RUNNING": RUNNING, "JUDGING": JUDGING, "DONE": DONE}
+STAGES = {"NEW": NEW, "QUEUED": QUEUED, "RUNNING": RUNNING, "JUDGING": JUDGING, "DELAYED": DELAYED, "DONE": DONE}
 PAGE = Path(__file__).parents[3] / "docs" / "architecture.md"
 
 

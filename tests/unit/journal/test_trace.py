@@ -51,7 +51,7 @@ def ended(outcome: str, ms: float, reason: str | None = None, **changes: Any) ->
 
 def seen(state: str, ms: float, **changes: Any) -> dict[str, Any]:
     """A row of the table open_tasks."""
-    waits = {"ticket": 0, "worker": None, "assigned": None} if state == "queued" else {}
+    waits = {"ticket": 0, "worker": None, "assigned": None} if state in ("queued", "delayed") else {}
     return row(**{"state": state, "at": at(ms), **waits, **changes})
 
 
@@ -311,3 +311,35 @@ def test_the_story_for_programs() -> None:
         "attempt": 1,
         "sentence": "given to worker w1, attempt 1",
     }
+
+
+# -- with a delay ---------------------------------------------------------------------------------------------------
+
+
+def test_a_delay_is_a_step_of_its_own_and_no_waiting_for_a_slot() -> None:
+    story = tell([ended("OK", 5005, arrived=at(5000), assigned=at(5000.1))], [seen("delayed", 0, attempt=0)])
+    assert [step.event for step in story.steps] == ["arrived", "delayed", "assigned", "answered"]
+    assert story.steps[1].sentence == "waits for its time for 5,000 ms: it came with a delay"
+    assert story.after_ms(story.steps[-1]) == 5005
+
+
+def test_who_waited_for_a_slot_after_that_did_so_from_then_on() -> None:
+    story = tell([ended("OK", 6000, arrived=at(5000), assigned=at(5900))], [seen("delayed", 0, attempt=0)])
+    (queued,) = [step for step in story.steps if step.event == "queued"]
+    assert (story.after_ms(queued), queued.sentence) == (5000, "waits for 900 ms")
+
+
+def test_one_that_was_cancelled_before_its_time() -> None:
+    gone = ended("REJECTED", 700, "cancelled", arrived=at(700), assigned=None, attempt=0, worker=None)
+    story = tell([gone], [seen("delayed", 0, attempt=0)])
+    assert [step.event for step in story.steps] == ["arrived", "delayed", "ended"]
+    assert story.steps[1].sentence == "waits for its time for 700 ms: it came with a delay"
+    assert story.verdict.ran == "no"
+
+
+def test_one_whose_broker_died_meanwhile() -> None:
+    rows = [seen("delayed", 0, attempt=0), seen("delayed", 39_000, attempt=0)]
+    story = tell([], rows, TaskFate("died", at(50_000)))
+    assert [step.event for step in story.steps] == ["arrived", "delayed", "unseen"]
+    assert story.steps[1].sentence == "waits for its time: it came with a delay"
+    assert (story.verdict.fate, story.verdict.ran) == ("died", "maybe")

@@ -28,6 +28,7 @@ terms = st.builds(
     policy=st.integers(0, len(inner.POLICIES) - 1),
     abandoned_is_cancelled=st.booleans(),
     credit=st.integers(0, limits.CREDIT_MAX),
+    delay_ms=st.integers(0, limits.DELAY_MS_MAX),
 )
 names = st.text(st.characters(exclude_categories=["Cs"]), max_size=limits.NAME_CHARS_MAX)
 
@@ -37,6 +38,12 @@ def test_terms_come_back(packed: inner.Terms) -> None:
     again = inner.read_terms(inner.write_terms(packed))
     assert again == packed
     assert type(again.at_least_once) is type(again.abandoned_is_cancelled) is bool
+
+
+@given(terms, st.integers(1, limits.DELAY_MS_MAX))
+def test_terms_get_a_delay_without_being_read(packed: inner.Terms, delay_ms: int) -> None:
+    delayed = inner.with_delay(inner.write_terms(packed), delay_ms)
+    assert inner.read_terms(delayed) == packed._replace(delay_ms=delay_ms)
 
 
 def test_terms_with_a_policy_that_nobody_knows_are_refused() -> None:

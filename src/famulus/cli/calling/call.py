@@ -55,6 +55,10 @@ def call(
     key: Annotated[
         str, typer.Option(help='Tasks with the same key go to the same worker, if the policy of the service is "key".')
     ] = "",
+    delay: Annotated[
+        float | None,
+        typer.Option(metavar="SECONDS", help="Nobody gets the task before so much time has passed; at most an hour."),
+    ] = None,
     count: Annotated[int, typer.Option(min=1, help="Send the task this many times.")] = 1,
     window: Annotated[int, typer.Option(min=1, help="With --count: how many may be open at once.")] = 100,
     stream: Annotated[bool, typer.Option("--stream", help="Print each part of the answer as it comes.")] = False,
@@ -78,10 +82,12 @@ def call(
     content = sys.stdin.buffer.read() if body == "-" else (body or "").encode()
     if message_id is not None and count > 1:
         raise typer.BadParameter("a message_id names one task, so --count must be 1", param_hint="--message-id")
-    if stream and (count > 1 or at_least_once or idempotent):
-        raise typer.BadParameter("a stream is one task, which is not sent again", param_hint="--stream")
+    if stream and (count > 1 or at_least_once or idempotent or delay):
+        raise typer.BadParameter(
+            "a stream is one task that begins at once, and is not sent again", param_hint="--stream"
+        )
     asked: dict[str, Any] = {"priority": priority, "headers": _headers(header or []), "key": key}
-    repeated: dict[str, Any] = {"at_least_once": at_least_once, "idempotent": idempotent}
+    repeated: dict[str, Any] = {"at_least_once": at_least_once, "idempotent": idempotent, "delay_s": delay}
     from famulus.client.threads import Client
 
     worst = "OK"

@@ -108,7 +108,7 @@ class Accounts:
         self._keys: dict[bytes, bytes] = {}
         #: What `update` brought last: names by keys, and of which config that was.
         self._names: dict[bytes, str] = {}
-        self._epoch = 0
+        self.epoch = 0
         #: Who is connected, by principal and port.
         self.presences: dict[tuple[bytes, bytes], Presence] = {}
 
@@ -150,7 +150,7 @@ class Accounts:
 
     def update(self, principals: inner.Principals) -> None:
         """All whom the config knows now."""
-        self._epoch, self._names = principals.epoch, principals.keys
+        self.epoch, self._names = principals.epoch, principals.keys
         if principals.plain:
             self.others.follow(inner.NO_TERMS, self._flows.table(b""))
         else:
@@ -172,7 +172,7 @@ class Accounts:
 
     def is_current(self, account: Account, epoch: int) -> bool:
         """Whether its rights are those of the config of this epoch."""
-        return not account.name or epoch == self._epoch
+        return not account.name or epoch == self.epoch
 
     def _account_of(self, key: bytes, name: bytes, bearers: Bearers) -> Account:
         return self.of(name) if self._names.get(key, "").encode() == name else bearers.former

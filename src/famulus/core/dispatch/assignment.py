@@ -25,6 +25,7 @@ from famulus.core.dispatch.session import Session, take_slot
 from famulus.core.dispatch.streams import Streams
 from famulus.core.dispatch.task import (
     ANSWERED,
+    DELAYED,
     GIVEN,
     JUDGING,
     NEW,
@@ -91,16 +92,19 @@ class Assignment:
             outcomes.reject(task, inner.REJECTED_TOO_LATE if task.deadline_ns > now_ns else inner.REJECTED_EXPIRED)
         elif not service.backlog.tasks and (session := take_slot(service, task)) is not None:
             self._hand(task, session)
-        elif not service.backlog.tasks and self.delegate(task):
-            pass
-        elif not service.backlog.has_room_for(task):
-            self._facts.refuse(service.name)
-            outcomes.reject(task, inner.REJECTED_OVERLOAD)
-        elif can_wait(task, now_ns):
-            self._queue(task)
-        elif not self.delegate(task):
-            self._facts.refuse(service.name)
-            outcomes.reject(task, inner.REJECTED_LONG_WAIT)
+        else:
+            self._wait(task)
+
+    def begin(self, task: Task) -> None:
+        """Its time has come: as `accept`, but it has been counted."""
+        now_ns = self._now.ns
+        service = task.service
+        if task.deadline_ns - now_ns <= service.service_time.least_ns and not may_try(task, now_ns):
+            self._outcomes.reject(task, inner.REJECTED_TOO_LATE)
+        elif not service.backlog.tasks and (session := take_slot(service, task)) is not None:
+            self._hand(task, session)
+        else:
+            self._wait(task)
 
     def hedge(self, task: Task) -> None:
         """A second attempt: at once, and at another worker than the first one, or not at all."""
@@ -210,10 +214,14 @@ class Assignment:
 
     # -- time passes --------------------------------------------------------------------------------------------
 
-    def on_tick(self) -> None:
+    def on_tick(self) -> list[Task]:
+        """Returns the tasks that have waited for this time."""
         now_ns = self._now.ns
+        delayed: list[Task] = []
         for task in self._outcomes.timers.due(now_ns):
-            if task.stage == QUEUED and waits_until_ns(task) > now_ns:
+            if task.stage == DELAYED:
+                delayed.append(task)
+            elif task.stage == QUEUED and waits_until_ns(task) > now_ns:
                 # Its service was only expected when the task came, and is there now.
                 self._outcomes.timers.set(task, waits_until_ns(task))
             elif task.stage == QUEUED:
@@ -222,6 +230,7 @@ class Assignment:
             else:
                 # The worker is still busy with it: its session keeps the ticket, and the slot, until it answers.
                 self._outcomes.unknown(task, inner.UNKNOWN_CANCELLED if task.is_cancelled else inner.UNKNOWN_EXPIRED)
+        return delayed
 
     def end_all(self) -> None:
         """The broker stops: tasks that no worker ever had are rejected, the others are unknown."""
@@ -231,6 +240,20 @@ class Assignment:
             self._outcomes.unstarted(task, inner.REJECTED_DRAINING, inner.UNKNOWN_BROKER_STOPPED)
 
     # -- inside -------------------------------------------------------------------------------------------------
+
+    def _wait(self, task: Task) -> None:
+        """No slot is free here: it goes to another broker or to the backlog, if that may be."""
+        service = task.service
+        if not service.backlog.tasks and self.delegate(task):
+            pass
+        elif not service.backlog.has_room_for(task):
+            self._facts.refuse(service.name)
+            self._outcomes.reject(task, inner.REJECTED_OVERLOAD)
+        elif can_wait(task, self._now.ns):
+            self._queue(task)
+        elif not self.delegate(task):
+            self._facts.refuse(service.name)
+            self._outcomes.reject(task, inner.REJECTED_LONG_WAIT)
 
     def _late(self, task: Task, body_bytes: int) -> None:
         self._counters.late += 1

@@ -4,21 +4,24 @@ Clients name a task by the envelope that they gave it. An index by envelopes wou
 is none: one look at all open tasks serves all wishes that have come since the last one. Looks take a bounded share of
 our time, and each wish brings one nearer: so whoever sends wishes for ever keeps us no busier than with other messages.
 
-A task that waits is gone at once. Who runs one is told, and has a moment to say what became of it.
+A task that waits, for a slot or for its time, is gone at once. Who runs one is told, and has a moment to say what
+became of it.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Final
 
 from famulus.core.clock import NEVER_NS, NS_PER_MS
 from famulus.core.dispatch.assignment import Assignment
+from famulus.core.dispatch.delays import Delays
 from famulus.core.dispatch.now import Now
 from famulus.core.dispatch.outcomes import Outcomes
 from famulus.core.dispatch.outgoing import Outgoing
 from famulus.core.dispatch.questions import Questions
 from famulus.core.dispatch.sessions import Sessions
-from famulus.core.dispatch.task import DONE, QUEUED, RUNNING, Task
+from famulus.core.dispatch.task import DELAYED, DONE, QUEUED, RUNNING, Task
 from famulus.wire import inner, limits
 from famulus.wire.headers import CANCEL
 
@@ -37,6 +40,7 @@ class Cancels:
         out: Outgoing,
         outcomes: Outcomes,
         assignment: Assignment,
+        delays: Delays,
         sessions: Sessions,
         questions: Questions,
     ) -> None:
@@ -44,6 +48,7 @@ class Cancels:
         self._out = out
         self._outcomes = outcomes
         self._assignment = assignment
+        self._delays = delays
         self._sessions = sessions
         self._questions = questions
         #: By client: envelopes, and when it asked.
@@ -86,10 +91,17 @@ class Cancels:
             return
         self._looked = 0
         self._note_questions()
-        for task, client, envelope in self._find():
+        for task, client, envelope in self._find(self._outcomes.timers):
             self._leave(task, client, envelope)
         self._wishes, self._gone, self._asked = {}, set(), 0
         self._rests_until_ns = now_ns + self._looked * PAUSE_PER_TASK_NS
+
+    def look_at(self, tasks: list[Task]) -> None:
+        """Their time has come, so from now on they are new tasks: what was said before is about them as they were."""
+        looked = self._looked
+        for task, client, envelope in self._find(tasks):
+            self._leave(task, client, envelope)
+        self._looked = looked
 
     # -- inside -------------------------------------------------------------------------------------------------
 
@@ -102,10 +114,10 @@ class Cancels:
                 if envelopes is not None and envelopes.get(question.envelope, -1) >= question.seen_ns:
                     question.is_cancelled = True
 
-    def _find(self) -> list[tuple[Task, bytes, bytes]]:
+    def _find(self, tasks: Iterable[Task]) -> list[tuple[Task, bytes, bytes]]:
         """Who does not wait for which task any more, each with the envelope."""
         found: list[tuple[Task, bytes, bytes]] = []
-        for task in self._outcomes.timers:
+        for task in tasks:
             self._looked += 1
             if self._is_left(task, task.client, task.envelope):
                 found.append((task, task.client, task.envelope))
@@ -142,6 +154,8 @@ class Cancels:
         if task.stage == QUEUED:
             self._assignment.leave_backlog(task)
             self._outcomes.unstarted(task, inner.REJECTED_CANCELLED, inner.UNKNOWN_CANCELLED)
+        elif task.stage == DELAYED:
+            self._delays.reject(task, inner.REJECTED_CANCELLED)
         elif task.stage == RUNNING:
             if task.delegate:
                 self._out.delegates.append((task.delegate, [b"", CANCEL, task.ticket]))

@@ -90,6 +90,9 @@ def _on_accept(parts: Parts, question: Question, decision: Frames) -> None:
     if terms.is_hedge:
         parts.assignment.hedge(task)
         return
+    if terms.delay_ms:
+        parts.delays.accept(task)
+        return
     parts.assignment.accept(task)
     may_keep = epoch and service.expected_by_ns == NEVER_NS and not is_passed_on
     # Equal rights share their flows: those of a principal must be known to be what this decision was made of.
@@ -268,9 +271,11 @@ def give_up_poison(parts: Parts) -> None:
 
 
 def _remember(parts: Parts, frame: bytes) -> inner.Terms:
-    if len(parts.terms) >= TERMS_REMEMBERED:
-        parts.terms.clear()
-    terms = parts.terms[frame] = inner.read_terms(frame)
+    terms = inner.read_terms(frame)
+    if not terms.delay_ms:  # delays are many, and would push out what comes again
+        if len(parts.terms) >= TERMS_REMEMBERED:
+            parts.terms.clear()
+        parts.terms[frame] = terms
     if terms.abandoned_is_cancelled:
         parts.cancels.minds_gone = True
     return terms

@@ -178,6 +178,8 @@ class Dispatcher(Parts):
 
     def on_principals(self, principals: inner.Principals) -> None:
         """All whom the config knows now, and what they may do."""
+        if principals.epoch != self.accounts.epoch:
+            self.delays.on_principals()
         self.accounts.update(principals)
         self.sessions.check_rights(self.accounts.by_peer)
 
@@ -250,7 +252,11 @@ class Dispatcher(Parts):
 
     def on_tick(self) -> None:
         now_ns = self.now.ns
-        self.assignment.on_tick()
+        delayed = self.assignment.on_tick()
+        if delayed:
+            if self.cancels:
+                self.cancels.look_at(delayed)
+            self.delays.end(delayed)
         self.cancels.look()
         self.sessions.on_tick()
         settle_claims(self)
@@ -313,6 +319,7 @@ class Dispatcher(Parts):
         self.closing.begin(within_ns, self.now.ns)
         self.flows.close()
         self.sessions.closed = True
+        self.delays.close()
 
     def drained(self) -> bool:
         return self.closing.is_done(self.outcomes.open_tasks, len(self.questions), self.now.ns)

@@ -11,8 +11,9 @@ from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Final
 
 from famulus.core.access import BACKEND, CALL, FRONTEND, NO_KEY, SERVE, UNKNOWN_KEY, Access, Refusal
+from famulus.core.clock import NS_PER_S
 from famulus.core.dispatch.strangers import host_of
-from famulus.core.dispatch.task import QUEUED, Task
+from famulus.core.dispatch.task import DELAYED, QUEUED, Task
 from famulus.wire import inner, reasons
 from famulus.wire.rows import BrokerRow, Journal, PeerRow, Row, WorkerRow
 
@@ -26,10 +27,14 @@ TAIL_RETRY: Final = inner.tail("RETRY", reasons.reason(reasons.WORKER_LOST, "ano
 TAIL_LATE: Final = b',"outcome":"LATE"}'
 _OVERLOAD: Final = reasons.OVERLOAD.encode()
 
+STATE_DELAYED: Final = b"delayed"
 STATE_QUEUED: Final = b"queued"
 STATE_RUNNING: Final = b"running"
 STATE_DELEGATED: Final = b"delegated"
 
+#: How often what waits for its time is written down again. Otherwise it would seem to be forgotten: other tasks end, or
+#: are at least given to somebody, sooner than that (see `famulus.journal.fates.OVERDUE`).
+DELAYED_AGAIN_S: Final = 40
 #: Per checkpoint; the rest is only counted.
 OPEN_ROWS_MAX: Final = 20_000
 #: Services with rows of their own at one checkpoint.
@@ -89,6 +94,11 @@ class Facts:
         past.worker, past.delegate = worker, delegate
         past.assigned = task.assigned if task.ticket == ticket else 0
         self.ended(past, ticket, TAIL_LATE, now_ns, response_bytes)
+
+    def delayed(self, task: Task, now_ns: int) -> None:
+        """At once, since its other rows do not say when it came."""
+        if self.on:
+            self._note(task, STATE_DELAYED, now_ns)
 
     def worker(self, session: Session, event: bytes, now_ns: int, tasks: int = -1, reason: bytes = b"") -> None:
         if self.on:
@@ -170,34 +180,37 @@ class Facts:
         left_out = 0
         for task in tasks:
             state = _state_of(task)
-            if task.noted == state:
+            if task.noted == state and not (state == STATE_DELAYED and _is_seen_again(task, now_ns)):
                 continue
             if room == 0:
                 left_out += 1
                 continue
             room -= 1
-            task.noted = state
-            flow = task.flow
-            waits = state == STATE_QUEUED
-            self._journal.open_task(
-                now_ns,
-                b"" if waits else task.ticket,
-                task.message_id,
-                task.attempt,
-                task.service.name,
-                b"" if waits else task.worker,
-                task.client,
-                flow.at_least_once,
-                flow.priority,
-                task.arrived,
-                0 if waits else task.assigned,
-                flow.came_from,
-                b"" if waits else task.delegate,
-                state,
-            )
+            self._note(task, state, now_ns)
         if left_out:
             why = b"more tasks were open than a checkpoint writes down; the next one goes on with them"
             self._journal.note(BrokerRow(now_ns, b"gap", table=b"open_tasks", rows=left_out, detail=why))
+
+    def _note(self, task: Task, state: bytes, now_ns: int) -> None:
+        task.noted = state
+        flow = task.flow
+        waits = state in (STATE_QUEUED, STATE_DELAYED)
+        self._journal.open_task(
+            now_ns,
+            b"" if waits else task.ticket,
+            task.message_id,
+            task.attempt,
+            task.service.name,
+            b"" if waits else task.worker,
+            task.client,
+            flow.at_least_once,
+            flow.priority,
+            task.arrived,
+            0 if waits else task.assigned,
+            flow.came_from,
+            b"" if waits else task.delegate,
+            state,
+        )
 
     def _note_overloads(self, now_ns: int) -> None:
         for service in self.refused:
@@ -227,7 +240,13 @@ class _Nowhere:
         pass
 
 
+def _is_seen_again(task: Task, now_ns: int) -> bool:
+    return (now_ns - task.arrived_ns) // NS_PER_S % DELAYED_AGAIN_S == DELAYED_AGAIN_S - 1
+
+
 def _state_of(task: Task) -> bytes:
     if task.stage == QUEUED:
         return STATE_QUEUED
+    if task.stage == DELAYED:
+        return STATE_DELAYED
     return STATE_DELEGATED if task.delegate else STATE_RUNNING

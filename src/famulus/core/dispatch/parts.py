@@ -5,6 +5,7 @@ Flows         which headers need no router, since one of them decided about them
 Questions     which router is asked; what a lost router left behind
 Services      which services are known
 Assignment    which worker gets which task, and which tasks wait
+Delays        which tasks wait for their time
 Cancels       which tasks nobody wants any more
 Outcomes      the one outcome of every task
 Sessions      which workers are connected, alive, ignored
@@ -28,6 +29,7 @@ from famulus.core.dispatch.assignment import Assignment
 from famulus.core.dispatch.bounds import Bounds
 from famulus.core.dispatch.cancels import Cancels
 from famulus.core.dispatch.counters import Counters
+from famulus.core.dispatch.delays import Delays
 from famulus.core.dispatch.delegates import Delegates
 from famulus.core.dispatch.drain import Drain
 from famulus.core.dispatch.facts import Facts
@@ -93,4 +95,7 @@ class Parts:
         )
         self.assignment.token = write_text(secret)
         self.sessions = Sessions(self.assignment, services, now, out, counters, bounds, facts)
-        self.cancels = Cancels(now, out, self.outcomes, self.assignment, self.sessions, self.questions)
+        self.delays = delays = Delays(
+            now, self.accounts, services, counters, bounds, self.outcomes, self.assignment, facts
+        )
+        self.cancels = Cancels(now, out, self.outcomes, self.assignment, delays, self.sessions, self.questions)

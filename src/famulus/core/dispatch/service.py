@@ -18,6 +18,7 @@ class Service:
         "backlog",
         "chooser",
         "declared",
+        "delayed",
         "error",
         "expected_by_ns",
         "latency",
@@ -39,6 +40,8 @@ class Service:
         self.policy = 0
         self.chooser: Chooser = chooser_of(0)
         self.backlog = Backlog()
+        #: What waits for its time: bounded like the backlog, and apart from it.
+        self.delayed = Backlog()
         #: It is listed in the settings, and is never forgotten.
         self.declared = False
         #: How many workers offer it now.

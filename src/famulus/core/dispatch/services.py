@@ -63,7 +63,7 @@ class Services:
         idle = [
             service
             for service in self.by_name.values()
-            if not (service.declared or service.sessions or service.backlog.tasks)
+            if not (service.declared or service.sessions or service.backlog.tasks or service.delayed.tasks)
         ]
         for service in idle[:count]:
             del self.by_name[service.name]

@@ -19,25 +19,29 @@ NEW: Final = 0  # just accepted, for an instant
 QUEUED: Final = 1  # in the backlog
 RUNNING: Final = 2  # a worker or another broker has it
 JUDGING: Final = 3  # it was answered; a router is reading the answer
-DONE: Final = 4  # it has its outcome; its worker may still be busy with it
+DELAYED: Final = 4  # it waits for its time
+DONE: Final = 5  # it has its outcome; its worker may still be busy with it
 
 #: The life of a task: what may happen to it in each stage, and where that leads. A transition without a key is
 #: impossible.
 NEXT: Final[dict[str, dict[int, int]]] = {
     # To a free slot, here or at another broker. Whoever had it before is lost, or provably did not run it.
-    "given": {NEW: RUNNING, QUEUED: RUNNING, RUNNING: RUNNING, JUDGING: RUNNING},
+    "given": {NEW: RUNNING, QUEUED: RUNNING, RUNNING: RUNNING, JUDGING: RUNNING, DELAYED: RUNNING},
     # No slot is free.
-    "queued": {NEW: QUEUED, RUNNING: QUEUED, JUDGING: QUEUED},
+    "queued": {NEW: QUEUED, RUNNING: QUEUED, JUDGING: QUEUED, DELAYED: QUEUED},
+    # Its client wants nobody to have it before some time.
+    "delayed": {NEW: DELAYED},
     # The answer has to be read.
     "answered": {RUNNING: JUDGING},
     # It has its one outcome.
-    "ended": {NEW: DONE, QUEUED: DONE, RUNNING: DONE, JUDGING: DONE},
+    "ended": {NEW: DONE, QUEUED: DONE, RUNNING: DONE, JUDGING: DONE, DELAYED: DONE},
 }
 # What happens to every task is looked up by index: a dictionary would cost one percent of a task's time.
 GIVEN: Final[list[int]] = list(NEXT["given"].values())
 ENDED: Final[list[int]] = list(NEXT["ended"].values())
 PUT_IN_QUEUE: Final[dict[int, int]] = NEXT["queued"]
 ANSWERED: Final[dict[int, int]] = NEXT["answered"]
+PUT_OFF: Final[dict[int, int]] = NEXT["delayed"]
 
 
 class Task(Queueable):

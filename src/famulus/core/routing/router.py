@@ -28,7 +28,7 @@ BROKERS_NAMED_MAX = 5
 SERVICES_NAMED_MAX = 5
 
 # The fields of a task and of its answer that are the broker's business; all others pass through untouched.
-_TASK_FIELDS = ("message_id", "timeout_ms", "attempt", "via", "client_token", "principal")
+_TASK_FIELDS = ("message_id", "timeout_ms", "delay_ms", "attempt", "via", "client_token", "principal")
 _ANSWER_FIELDS = frozenset({"request", "type", "message_id", "service", "outcome", "reason", "protocol"})
 
 
@@ -135,11 +135,16 @@ class Router:
         # What the client says is passed on to the worker, known or not; the dispatcher adds id, attempt and time left.
         for name in _TASK_FIELDS:
             fields.pop(name, None)
+        terms = self._terms_of(service, task.timeout_ms, task.priority, task.credit, task.idempotent, task.hedge)
+        if not task.via:  # otherwise the broker that it came to first has said so
+            fields.pop("allowed_ms", None)
+            if task.headers:
+                fields["allowed_ms"] = inner.read_terms(terms).timeout_ms
         return [
             number,
             inner.ACCEPT,
             service.encode(),
-            self._terms_of(service, task.timeout_ms, task.priority, task.credit, task.idempotent, task.hedge),
+            inner.with_delay(terms, task.delay_ms) if task.delay_ms else terms,
             headers.write_fields(fields)[:-1] + b',"message_id":',
             _client_head(service),
             headers.write_text(task.message_id or self._make_id()),

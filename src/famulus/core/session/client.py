@@ -68,6 +68,8 @@ class ClientSession:
         self.leg = 1
         # Whether there may be tasks whose message is kept after it was sent. Only then must each of them be checked.
         self._keeps = False
+        # Likewise, tasks that wait for their time: whenever they are sent, their header must say how long that is.
+        self._delays = False
         # See `on_brokers`.
         self._elsewhere = False
         self._tried = self._address = ""
@@ -116,12 +118,13 @@ class ClientSession:
         at_least_once: bool = False,
         retry: Retry | None = None,
         more: bytes = b"",
+        delay_ms: int = 0,
         credit: int = 0,
     ) -> None:
         """`more` are further fields of its header. An `Idempotent` as its retry goes together with `at_least_once`.
 
-        With a `credit` it is answered with a stream, whose reader takes in so many parts before it says that it wants
-        more. It is sent again only if it was refused, whatever else is said.
+        Its time-out begins when its delay is over. With a `credit` it is answered with a stream, whose reader takes in
+        so many parts before it says that it wants more. It is sent again only if it was refused, whatever else is said.
         """
         if retry is not None:
             self._keeps = True
@@ -137,6 +140,10 @@ class ClientSession:
                 is_named = retry.is_named
             if is_named and not message_id and self._new_id is not None:
                 message_id = self._new_id()
+        if delay_ms:
+            self._delays = True
+            deadline_ns += delay_ms * NS_PER_MS
+            more += headers.write_delay(delay_ms)
         if credit:
             self._streams = True
             more += b',"credit":%d' % credit
@@ -147,6 +154,7 @@ class ClientSession:
         elif at_least_once:
             repeatable = Repeatable(token, message_id, envelope, message, now_ns, deadline_ns, retry)
             if isinstance(retry, Idempotent):
+                repeatable.begins_ns += delay_ms * NS_PER_MS
                 self._hedges.expect(repeatable, retry, service, now_ns)
             pending = repeatable
         else:
@@ -163,6 +171,10 @@ class ClientSession:
         if first and first[0].is_stale(now_ns):
             for pending in first:
                 if pending.is_stale(now_ns):
+                    pending.shorten_timeout(now_ns)
+        if self._delays:
+            for pending in first:
+                if pending.has_delay and now_ns - pending.submitted_ns >= NS_PER_MS:
                     pending.shorten_timeout(now_ns)
         return [pending.message for pending in first]
 

@@ -79,11 +79,24 @@ class Done(Timed):
     def is_stale(self, now_ns: int) -> bool:
         return now_ns - self.submitted_ns > (self.deadline_ns - self.submitted_ns) // STALE_PART
 
+    @property
+    def has_delay(self) -> bool:
+        """Whether its header says how long it has to wait. No text in a header looks like this: quotes are escaped."""
+        return b',"delay_ms":' in self.message[1]
+
     def shorten_timeout(self, now_ns: int) -> None:
-        """Tell the broker how much time is left."""
+        """Tell the broker how much time is left, and how much of it the task has to wait."""
         envelope, header, body = self.message
         fields = headers.read_fields(header)
-        fields["timeout_ms"] = max(1, (self.deadline_ns - now_ns) // NS_PER_MS)
+        delay_ns = 0
+        if "delay_ms" in fields:
+            # Its time-out begins when its delay is over, so its deadline says when that is.
+            delay_ns = self.deadline_ns - fields["timeout_ms"] * NS_PER_MS - now_ns
+        if delay_ns > 0:
+            fields["delay_ms"] = -(-delay_ns // NS_PER_MS)
+        else:
+            fields.pop("delay_ms", None)
+            fields["timeout_ms"] = max(1, (self.deadline_ns - now_ns) // NS_PER_MS)
         self.message = [envelope, headers.write_fields(fields), body]
 
     def renew(self, envelope: bytes) -> None:
@@ -117,7 +130,7 @@ class Done(Timed):
 class Repeatable(Done):
     """A task that may run more than once. Its message is kept until it has ended."""
 
-    __slots__ = ("doubt", "hedge", "may_have_run")
+    __slots__ = ("begins_ns", "doubt", "hedge", "may_have_run")
 
     def __init__(
         self,
@@ -130,6 +143,8 @@ class Repeatable(Done):
         retry: Retry | None = None,
     ) -> None:
         super().__init__(token, message_id, envelope, message, submitted_ns, deadline_ns, retry)
+        #: When its delay is over, if it has one.
+        self.begins_ns = submitted_ns
         #: Nobody knows what became of an attempt: no later REJECTED can be trusted. And why nobody knows.
         self.may_have_run = False
         self.doubt = ""
@@ -156,6 +171,7 @@ class Repeatable(Done):
         fields = headers.read_fields(self.message[1])
         fields.pop("message_id", None)
         fields.pop("client_token", None)
+        fields.pop("delay_ms", None)
         fields["timeout_ms"] = max(1, (self.deadline_ns - now_ns) // NS_PER_MS)
         fields["hedge"] = True
         envelope = self.envelope + headers.HEDGE_ENDING

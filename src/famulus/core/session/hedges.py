@@ -159,7 +159,7 @@ class Hedges:
         return self._open.get(task.envelope) is task
 
     def _wait(self, task: Repeatable, now_ns: int, after_ns: int) -> None:
-        heappush(self._waiting, (now_ns + after_ns, task.envelope, after_ns, task))
+        heappush(self._waiting, (max(now_ns, task.begins_ns) + after_ns, task.envelope, after_ns, task))
         self.next_due_ns = self._waiting[0][0]
 
     def _withdraw(self, attempt: Done, *, tell: bool = True) -> None:
@@ -177,7 +177,7 @@ class Hedges:
     def _learn(self, task: Repeatable, now_ns: int) -> None:
         wish = task.retry
         if isinstance(wish, Idempotent) and wish.hedges_slowest and task.outcome == "OK" and now_ns < NEVER_NS:
-            self._services.add(task.service, now_ns - task.submitted_ns)
+            self._services.add(task.service, now_ns - task.begins_ns)
 
 
 def _leave(hedge: Hedge) -> Repeatable | None:

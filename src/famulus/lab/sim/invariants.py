@@ -18,6 +18,7 @@ class Invariant(StrEnum):
     CANCELS = "cancels"
     STREAMS = "streams"
     HEDGES = "hedges"
+    DELAYS = "delays"
     NOTHING_LEFT = "nothing left"
     # Of an overloaded broker.
     GOODPUT = "goodput"

@@ -40,7 +40,7 @@ function verdict(story) {
     h("div", {}, h("h2", {}, "Try it again? ", story.try_again), h("p", { class: "note" }, story.meaning)));
 }
 
-const KINDS = { queued: "wait", assigned: "busy", delegated: "busy", retry: "error", arrived: "wait" };
+const KINDS = { delayed: "delay", queued: "wait", assigned: "busy", delegated: "busy", retry: "error", arrived: "wait" };
 
 // The step that was its outcome; what comes after that, such as a late answer, no client waited for.
 const ending = (story) => story.steps.findLast((step) => step.event === "answered" || step.event === "ended") ?? story.steps.at(-1);
@@ -52,13 +52,13 @@ function bar(story) {
   const until = story.steps.slice(0, story.steps.indexOf(end) + 1);
   const parts = until.slice(0, -1).map((step, index) => ({ kind: KINDS[step.event] ?? "ok", from: step.after_ms, to: until[index + 1].after_ms })).filter((part) => part.to > part.from);
   const spent = (kind) => parts.filter((part) => part.kind === kind).reduce((sum, part) => sum + part.to - part.from, 0);
-  const waited = spent("wait"), ran = spent("busy");
+  const delayed = spent("delay"), waited = spent("wait"), ran = spent("busy");
   const place = story.steps.some((step) => step.event === "delegated") ? "with another broker" : "with a worker";
   return h("figure", { class: "spans" },
     s("svg", { viewBox: "0 0 1000 14", preserveAspectRatio: "none", role: "img", "aria-label": `waited ${ms(waited)}, ${place} ${ms(ran)}` },
       s("rect", { class: "track", x: 0, y: 0, width: 1000, height: 14, rx: 4 }),
       parts.map((part) => s("rect", { class: part.kind, x: ((part.from / whole) * 1000).toFixed(1), y: 0, width: Math.max(2, ((part.to - part.from) / whole) * 1000).toFixed(1), height: 14 }))),
-    h("figcaption", { class: "legend" }, waited > 0 && h("span", { class: "wait" }, `waited ${ms(waited)}`), ran > 0 && h("span", { class: "busy" }, `${place} ${ms(ran)}`)));
+    h("figcaption", { class: "legend" }, delayed > 0 && h("span", {}, `delayed ${ms(delayed)}`), waited > 0 && h("span", { class: "wait" }, `waited ${ms(waited)}`), ran > 0 && h("span", { class: "busy" }, `${place} ${ms(ran)}`)));
 }
 
 function steps(story) {

@@ -67,6 +67,7 @@ class Client(Actor):
         at_least_once: bool,
         message_id: str = "",
         key: str = "",
+        delay_ms: int = 0,
         credit: int = 0,
         idempotent: bool = False,
     ) -> None:
@@ -80,7 +81,7 @@ class Client(Actor):
         if repeats and not credit:
             demand(self.session.keep(len(body)), Invariant.BOUNDS, f"{self.name} cannot keep a body of {len(body)}")
         self.session.submit(
-            now_ns, body, service, body, timeout_ms, priority, message_id, 0, repeats, retry, more, credit
+            now_ns, body, service, body, timeout_ms, priority, message_id, 0, repeats, retry, more, delay_ms, credit
         )
         if at_least_once and not message_id:
             self.named.append((service, self._last_id))

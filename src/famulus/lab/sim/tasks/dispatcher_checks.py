@@ -9,7 +9,7 @@ from famulus.core.clock import NS_PER_S
 from famulus.core.dispatch.dispatcher import Dispatcher
 from famulus.core.dispatch.service import Service
 from famulus.core.dispatch.session import Session
-from famulus.core.dispatch.task import JUDGING, QUEUED, RUNNING, Task
+from famulus.core.dispatch.task import DELAYED, JUDGING, QUEUED, RUNNING, Task
 from famulus.core.timers import TICK_NS
 from famulus.lab.sim.invariants import Broken, Invariant
 
@@ -21,6 +21,8 @@ def check_step(core: Dispatcher, now_ns: int) -> None:
     for service in core.services.by_name.values():
         if service.backlog.tasks:
             _check_backlog(service)
+        if service.delayed.tasks:
+            _check_delayed(service)
     _check_accounts(core, _open_tasks(core), now_ns)
 
 
@@ -49,6 +51,18 @@ def _check_backlog(service: Service) -> None:
         raise Broken(Invariant.BOUNDS, f"{service.name!r} has too many bytes waiting")
 
 
+def _check_delayed(service: Service) -> None:
+    delayed, terms = service.delayed, service.delayed.head().terms
+    if delayed.tasks > terms.backlog_tasks_max or delayed.body_bytes > terms.backlog_bytes_max:
+        raise Broken(Invariant.BOUNDS, f"too much of {service.name!r} waits for its time")
+    for line in delayed._by_priority.values():
+        for task in line:
+            if not isinstance(task, Task) or task.stage != DELAYED:
+                raise Broken(Invariant.ACCOUNTS, "a task that waits for its time is not DELAYED")
+            if task.is_cancelled:
+                raise Broken(Invariant.CANCELS, "a cancelled task waits for its time")
+
+
 def _open_tasks(core: Dispatcher) -> list[Task]:
     backlogs = [service.backlog for service in core.services.by_name.values()]
     lines = [line for backlog in backlogs for line in backlog._by_priority.values()]
@@ -63,6 +77,7 @@ def _open_tasks(core: Dispatcher) -> list[Task]:
         tasks += [task for ticket, task in delegate.running.items() if task.waits_for(ticket)]
     if any(task.stage not in (RUNNING, JUDGING) for task in core.streams._by_task):
         raise Broken(Invariant.STREAMS, "a stream is remembered whose task has ended")
+    tasks += [task for task in core.outcomes.timers if task.stage == DELAYED]
     judged = [question.task for question in core.questions._open.values()]
     return tasks + [task for task in judged if task is not None and task.stage == JUDGING]
 
@@ -89,6 +104,8 @@ def left_behind(core: Dispatcher, now_ns: int) -> str:
         return f"{core.outcomes.open_tasks} tasks never ended"
     if any(delegate.running for delegate in core.delegates.by_identity.values()):
         return "it waits for answers of others"
+    if any(service.delayed.tasks for service in core.services.by_name.values()):
+        return "tasks that wait for their time are still counted"
     # Workers ping for ever, so a question may be under way at any time; an old one has been forgotten.
     forgotten = [question for question in core.questions._open.values() if question.seen_ns + NS_PER_S < now_ns]
     if forgotten:

@@ -39,6 +39,8 @@ class LedgerEntry:
     credit: int = 0
     #: Whose client it is.
     holder: Holder = ANYBODY
+    #: For how long nobody may have it.
+    delay_ns: int = 0
 
     def check(self, body: bytes, *, client_survived: bool) -> None:
         """The laws of delivery, as seen from outside."""
@@ -67,10 +69,12 @@ class LedgerEntry:
     def _check_time(self, name: str, took_ns: int) -> None:
         """Whatever died, a client that lives has its outcome by the deadline plus grace; much sooner if undisturbed."""
         took = f"{name} ended {took_ns / NS_PER_MS:.0f} ms after its submission"
-        by_ns = self.timeout_ns + GRACE_NS + TICK_NS + SLACK_NS + self.stopped_ns
+        by_ns = self.delay_ns + self.timeout_ns + GRACE_NS + TICK_NS + SLACK_NS + self.stopped_ns
         in_time = took_ns <= by_ns
-        demand(in_time, Invariant.OUTCOMES, f"{took}, with a time-out of {self.timeout_ns / NS_PER_MS:.0f} ms")
-        prompt = self.disturbed or took_ns <= self.timeout_ns + TICK_NS + PROMPT_NS
+        had = f"a delay of {self.delay_ns / NS_PER_MS:.0f} ms and a time-out of {self.timeout_ns / NS_PER_MS:.0f} ms"
+        demand(in_time, Invariant.OUTCOMES, f"{took}, with {had}")
+        # A tick for each of the two, since the time-out begins when the delay is over.
+        prompt = self.disturbed or took_ns <= self.delay_ns + self.timeout_ns + 2 * TICK_NS + PROMPT_NS
         demand(prompt, Invariant.PROMPTNESS, f"{took}, by a quiet broker and client")
 
 
@@ -96,9 +100,13 @@ class Ledger:
         entry = self.entries[body]
         entry.cancelled_ns = entry.cancelled_ns or now_ns
 
-    def ran(self, body: bytes) -> None:
+    def ran(self, body: bytes, now_ns: int) -> None:
         demand(body in self.entries, Invariant.DELIVERY, "a worker was given a task that nobody has submitted")
-        self.entries[body].runs += 1
+        entry = self.entries[body]
+        entry.runs += 1
+        early_ns = entry.submitted_ns + entry.delay_ns - now_ns
+        what = f"task {body!r} of {entry.service} ran {early_ns / NS_PER_MS:.0f} ms before its time"
+        demand(early_ns <= 0, Invariant.DELAYS, what)
 
     def ended(self, body: bytes, now_ns: int, outcome: str, reason: str, shown: set[bytes]) -> None:
         """`shown`: the keys that its client may have sent it with."""

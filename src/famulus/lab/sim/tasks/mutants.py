@@ -15,6 +15,7 @@ from famulus.core.dispatch.assignment import Assignment
 from famulus.core.dispatch.by_key import ByKey
 from famulus.core.dispatch.cancels import Cancels
 from famulus.core.dispatch.chooser import Candidate
+from famulus.core.dispatch.delays import Delays
 from famulus.core.dispatch.delegates import HOPS_MAX, Delegate, Delegates
 from famulus.core.dispatch.drain import Drain
 from famulus.core.dispatch.flows import Flow
@@ -27,7 +28,7 @@ from famulus.core.dispatch.service_time import ServiceTime
 from famulus.core.dispatch.session import Session, take_slot
 from famulus.core.dispatch.sessions import Sessions
 from famulus.core.dispatch.streams import Stream, Streams
-from famulus.core.dispatch.task import JUDGING, QUEUED, Task
+from famulus.core.dispatch.task import DELAYED, JUDGING, PUT_OFF, QUEUED, Task
 from famulus.core.rights import Rights
 from famulus.core.routing.router import Router
 from famulus.core.session.client import ClientSession, Done, Repeatable
@@ -52,6 +53,7 @@ OF_OVERLOAD = Mutants()
 
 # The right ones, on which most of the wrong ones are built.
 _answer = Assignment.answer
+_cancel = Cancels.cancel
 _delegate = Assignment.delegate
 _again_or_unknown = Assignment.again_or_unknown
 _worker_answer = WorkerSession.answer
@@ -267,6 +269,34 @@ def _first_end_counts(self: Hedges, ended: Done) -> bool:
 def _both_attempts_count(self: Hedges, ended: list[Done], now_ns: int = 0) -> list[Done]:
     """Callers are told how each of the two attempts ended."""
     return ended
+
+
+@OF_ONE_BROKER.breaks(Delays, "_put_off", "before-its-time", Invariant.DELAYS)
+def _before_its_time(self: Delays, task: Task) -> None:
+    """A task is given out when half of its delay is over."""
+    task.stage = PUT_OFF[task.stage]
+    self._outcomes.open_bytes += len(task.body)
+    task.service.delayed.push(task)
+    due_ns = task.arrived_ns + task.terms.delay_ms * NS_PER_MS // 2
+    task.deadline_ns = due_ns + task.flow.timeout_ns
+    self._outcomes.timers.set(task, due_ns)
+
+
+@OF_ONE_BROKER.breaks(Cancels, "cancel", "cancelled-waits-on", Invariant.CANCELS)
+def _cancelled_waits_on(self: Cancels, task: Task) -> None:
+    """A task that waits for its time goes on waiting when it is cancelled."""
+    if task.stage == DELAYED:
+        task.is_cancelled = True
+    else:
+        _cancel(self, task)
+
+
+@OF_ONE_BROKER.breaks(Delays, "accept", "any-number-waits", Invariant.BOUNDS)
+def _any_number_waits(self: Delays, task: Task) -> None:
+    """Any number of tasks may wait for their time."""
+    self._counters.accepted += 1
+    self._outcomes.begin(task)
+    self._put_off(task)
 
 
 @OF_OVERLOAD.breaks(ServiceTime, "add", "nobody-learns", Invariant.GOODPUT, Invariant.IN_VAIN)

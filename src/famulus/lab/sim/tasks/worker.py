@@ -190,7 +190,7 @@ class Worker(Actor):
             self.clock.after(50 * NS_PER_MS, partial(self._begin, given))
             return
         given.has_begun = True
-        self._ledger.ran(given.body)
+        self._ledger.ran(given.body, self.clock.now_ns)
         if given.parsed.credit and self.random.random() < 0.85:
             begun = self.session.begin_stream(given)
             if begun is not None:

@@ -34,6 +34,9 @@ RECOVERY_NS = 2 * NS_PER_S
 #: How many of the tasks are cancelled, and how many may run twice.
 CANCELLED_SHARE = 0.2
 IDEMPOTENT_SHARE = 0.3
+#: How many have a delay: in one world none, in another most.
+DELAYED_SHARES = (0.0, 0.0, 0.1, 0.9)
+DELAYS_MS = (1, 100, 1500, 3000)
 #: Few, so that each comes again; and some tasks have none.
 TASK_KEYS = ("", "red", "green", "blue")
 
@@ -56,6 +59,7 @@ class Tasks(Workload):
         heartbeat_ms = self.random.choice(setting.family_heartbeats_ms)
         keys = self.random.choice(setting.keys) if setting.keys else "none"
         self._keys = keys
+        self._delayed_share = self.random.choice(DELAYED_SHARES)
         principals = {holder.config_key: holder.value() for holder in self.holders}
         first = first_edits(families, heartbeat_ms, keys, principals, setting.policy)
         common = Common(setting, first, self.ledger, access)
@@ -141,6 +145,7 @@ class Tasks(Workload):
         service, message_id = named or (random.choice(SERVICES), "")
         policy = POLICIES.get(service, ServicePolicy())
         timeout_ms = random.choice(self._setting.timeouts_ms)
+        delay_ms = random.choice(DELAYS_MS) if random.random() < self._delayed_share else 0
         # The client's word and the service's: either is enough for a task to be repeated.
         insists = random.random() < (0.9 if policy.delivery == "at_least_once" else 0.1)
         idempotent = random.random() < IDEMPOTENT_SHARE
@@ -160,16 +165,16 @@ class Tasks(Workload):
             is_abandoned=policy.abandon == "cancel",
             credit=credit,
             holder=client.holder,
+            delay_ns=delay_ms * NS_PER_MS,
         )
         # Mostly the same priority, so that the same headers recur.
         priority = random.choice([5, 5, 5, 0, 9])
         key = random.choice(TASK_KEYS) if self._setting.policy == "key" else ""
-        client.submit(service, body, timeout_ms, priority, insists, message_id, key, credit, idempotent)
+        client.submit(service, body, timeout_ms, priority, insists, message_id, key, delay_ms, credit, idempotent)
         if random.random() < CANCELLED_SHARE:
             for _ in range(random.choice([1, 1, 2])):
-                self.clock.after(
-                    random.choice([0, random.randrange(timeout_ms * NS_PER_MS)]), partial(self._cancel, body)
-                )
+                after_ns = random.choice([0, random.randrange((delay_ms + timeout_ms) * NS_PER_MS)])
+                self.clock.after(after_ns, partial(self._cancel, body))
 
     def _cancel(self, body: bytes) -> None:
         """By its client, whether it waits, runs, or has ended; and sometimes by another one, which must not matter."""
