@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Literal
 
 from msgspec.structs import replace
 
+from famulus.core.batch_queue import BatchQueue
 from famulus.core.clock import NS_PER_MS
 from famulus.core.config.schema import Principal
 from famulus.core.dispatch import assignment, delegation, relay
@@ -165,6 +166,12 @@ def _cancelled_again(self: Assignment, task: Task) -> None:
 def _begun_is_rejected(self: WorkerSession, given: Given, outcome: str, reason: str, body: bytes) -> bool:
     """A worker says of a task in the middle of which it was told to stop that it had not begun."""
     return _worker_answer(self, given, "REJECTED" if outcome == "UNKNOWN" else outcome, reason, body)
+
+
+@OF_ONE_BROKER.breaks(BatchQueue, "remove", "cancelled-in-batch", Invariant.DELIVERY)
+def _cancelled_in_batch(self: BatchQueue[Given], unwanted: Callable[[Given], bool]) -> bool:
+    """A worker says of a task that it has taken it back, but leaves it where it waits for a batch."""
+    return any(unwanted(each.task) for each in self._waiting)
 
 
 @OF_ONE_BROKER.breaks(relay, "_pass_on", "parts-not-counted", Invariant.STREAMS)

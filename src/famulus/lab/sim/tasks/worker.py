@@ -9,12 +9,14 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 
+from famulus.core.batch_queue import BatchQueue, batches_at_once
 from famulus.core.clock import NEVER_NS, NS_PER_MS, NS_PER_S
 from famulus.core.session.header_cache import Given
 from famulus.core.session.homes import PROBE, Homes, proves_life
 from famulus.core.session.open_stream import OpenStream
 from famulus.core.session.worker import SessionState, WorkerSession
 from famulus.lab.sim.actor import Actor
+from famulus.lab.sim.invariants import Invariant, demand
 from famulus.lab.sim.network import Plug
 from famulus.lab.sim.tasks.holders import ANYBODY, Holder
 from famulus.lab.sim.tasks.ledger import Ledger
@@ -29,6 +31,8 @@ QUICK_NS = 30 * NS_PER_MS
 SLOW_NS = 3 * NS_PER_S
 #: How long a task may wait in a worker before it begins; and go on after it was cancelled.
 QUEUED_NS = 200 * NS_PER_MS
+#: How long a batch that is not full waits for more.
+BATCH_WAIT_NS = 20 * NS_PER_MS
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,6 +47,8 @@ class Trade:
     #: Most tasks take no longer.
     quick_ns: int
     holder: Holder = ANYBODY
+    #: Its functions get so many tasks together; 0: each by itself.
+    batch: int = 0
 
 
 class Worker(Actor):
@@ -62,6 +68,9 @@ class Worker(Actor):
         self._on_gone = on_gone
         self._probe: Plug | None = None
         self._was_at = ""
+        at_once = batches_at_once(trade.slots, trade.batch) if trade.batch else 0
+        names = trade.services if trade.batch else []
+        self._batches = {name: BatchQueue[Given](trade.batch, BATCH_WAIT_NS, at_once) for name in names}
         self.plug = self.plug_to(self.homes.next(), "worker")
         self.session.on_linking(self.clock.now_ns)
 
@@ -101,6 +110,7 @@ class Worker(Actor):
             self._schedule_part(begun)
         session.credited.clear()
         session.lost_streams.clear()
+        self._start_batches(now_ns)
         session.on_tick(now_ns)
         self._look_home(now_ns)
         self._relink(now_ns)
@@ -111,7 +121,8 @@ class Worker(Actor):
             self.kill()
             self._on_gone(self)
         else:
-            self.wake_at(max(min(session.next_due_ns, self.homes.next_due_ns), now_ns + 1))
+            batches_ns = min((queue.next_due_ns for queue in self._batches.values()), default=NEVER_NS)
+            self.wake_at(max(min(session.next_due_ns, self.homes.next_due_ns, batches_ns), now_ns + 1))
 
     def _settle(self) -> None:
         if self._was_at and self._was_at != self.plug.address:
@@ -159,7 +170,11 @@ class Worker(Actor):
 
     def _take(self, given: Given) -> None:
         """It begins at once, or waits in the worker for a while."""
-        if self.random.random() < 0.7:
+        queue = self._batches.get(given.parsed.service)
+        if queue is not None and not given.parsed.credit:
+            now_ns = self.clock.now_ns
+            queue.add(now_ns, given, now_ns + (given.parsed.timeout_ms or 0) * NS_PER_MS)
+        elif self.random.random() < 0.7:
             self._begin(given)
         else:
             self.clock.after(self.random.randrange(QUEUED_NS), partial(self._begin, given))
@@ -170,7 +185,10 @@ class Worker(Actor):
         if chance < 0.2:
             return
         given.is_cancelled = True
-        if given.has_begun:
+        queue = self._batches.get(given.parsed.service)
+        if queue is not None and queue.remove(lambda each: each is given):
+            self._give_up(given, "REJECTED")
+        elif given.has_begun:
             self.clock.after(self.random.randrange(QUEUED_NS), partial(self._give_up, given, "UNKNOWN"))
         else:
             self._give_up(given, "REJECTED")
@@ -199,6 +217,29 @@ class Worker(Actor):
             return
         within_ns = self.trade.quick_ns if self.random.random() < 0.9 else SLOW_NS
         self.clock.after(self.random.randrange(within_ns), partial(self._finish, given))
+
+    def _start_batches(self, now_ns: int) -> None:
+        for queue in self._batches.values():
+            while any(start := queue.start(now_ns)):
+                for given in start.expired:
+                    self.session.answer(given, "ERROR", reasons.reason(reasons.EXPIRED, "in its worker"), b"")
+                if start.batch:
+                    demand(len(start.batch) <= self.trade.batch, Invariant.BOUNDS, f"{self.name} starts a large batch")
+                    self.world.events["tasks together"] += len(start.batch) > 1
+                    for given in start.batch:
+                        given.has_begun = True
+                        self._ledger.ran(given.body, now_ns)
+                    within_ns = self.trade.quick_ns if self.random.random() < 0.9 else SLOW_NS
+                    self.clock.after(self.random.randrange(within_ns), partial(self._end_batch, queue, start.batch))
+
+    def _end_batch(self, queue: BatchQueue[Given], batch: list[Given]) -> None:
+        if self.paused:
+            self.clock.after(50 * NS_PER_MS, partial(self._end_batch, queue, batch))
+        elif self.alive:
+            queue.ended()
+            for given in batch:
+                self._finish(given)
+            self.wake_at(self.clock.now_ns + 1)
 
     def _schedule_part(self, begun: OpenStream) -> None:
         self.clock.after(self.random.randrange(PART_NS), partial(self._make_part, begun))

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from functools import partial
 
+from famulus.core.batch_queue import slots_for
 from famulus.core.clock import NEVER_NS, NS_PER_MS, NS_PER_S
 from famulus.core.delivery import ServicePolicy
 from famulus.lab.sim.invariants import Invariant, demand
@@ -37,6 +38,8 @@ IDEMPOTENT_SHARE = 0.3
 #: How many have a delay: in one world none, in another most.
 DELAYED_SHARES = (0.0, 0.0, 0.1, 0.9)
 DELAYS_MS = (1, 100, 1500, 3000)
+#: How many tasks a worker's functions get together; most get one.
+BATCHES = (0, 0, 0, 2, 4)
 #: Few, so that each comes again; and some tasks have none.
 TASK_KEYS = ("", "red", "green", "blue")
 
@@ -108,7 +111,9 @@ class Tasks(Workload):
         # Now and then a slow one.
         quick_ns = QUICK_NS if random.random() < 0.7 else 20 * QUICK_NS
         heartbeat_ms = random.choice(self._setting.worker_heartbeats_ms)
-        trade = Trade(home, services, random.randint(1, 3), heartbeat_ms, quick_ns, holder)
+        batch = random.choice(BATCHES)
+        slots = slots_for(batch, random.randint(1, 2)) if batch else random.randint(1, 3)
+        trade = Trade(home, services, slots, heartbeat_ms, quick_ns, holder, batch)
         self.hire(self.world.new_name("worker"), trade)
 
     def hire(self, name: str, trade: Trade) -> None:
