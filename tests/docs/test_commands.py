@@ -51,6 +51,7 @@ EXEMPT = {
     "./famulus config resolve service/echo --choose 3b8b1e": "it needs brokers that were parted, as in test_network.py",
     "./famulus config resolve service/echo --value '{\"timeout_ms\": 4000}'": "the same",
     "./famulus status --watch": "it goes on until Ctrl-C; tests/unit/cli/test_status.py plays it",
+    "./famulus tasks --follow --service order --outcome ERROR": "the same; tests/processes/test_herald.py does it",
     "./famulus top": "it needs a terminal; tests/processes/test_status_commands.py gives it one",
     **dict.fromkeys(
         (

@@ -53,6 +53,8 @@ class Child:
 
     def __init__(self, nursery: Nursery) -> None:
         self._nursery = nursery
+        #: It was told that nobody wants more of its stream, and closes its generator.
+        self.is_closing = False
         self._line, theirs = lifelines.new_pair(SOCK_STREAM)
         try:
             self.pid = nursery.fork(theirs)
@@ -65,6 +67,7 @@ class Child:
     def perform(self, call: Call) -> Answer:
         """Have the child call the function. Raises EOFError if the child died of it, and TimeIsUp."""
         given = call.given
+        self.is_closing = False
         if isinstance(call, BatchCall):
             reason, trace, body = self._ask(call, b"", write_batch(call))
         elif isinstance(call, StreamCall):
@@ -119,6 +122,7 @@ class Child:
             return
         refusal = parts.wait(until_ns)
         _seconds_until(until_ns)
+        self.is_closing = bool(refusal)
         self._line.sendall(WANTED.pack(0 if refusal else parts.last))
 
     def interrupt(self) -> None:

@@ -81,11 +81,6 @@ class OutgoingParts:
         return refusal
 
     @property
-    def lacks_credit(self) -> bool:
-        """Whether somebody waits for it now. Credit comes from the I/O thread, so while that asks, it is so."""
-        return self.wake is not None and self.added >= self.last
-
-    @property
     def seconds_left(self) -> float | None:
         return None if self._deadline_ns == NEVER_NS else max(0, self._deadline_ns - clock_ns()) / NS_PER_S
 

@@ -692,7 +692,7 @@ def test_whoever_waits_is_woken_by_credit_and_by_the_end(alone: tuple[OutgoingPa
         waiting = threading.Thread(target=lambda: told.append(parts.wait()))
         waiting.start()
         deadline = time.monotonic() + 20
-        while not parts.lacks_credit:
+        while parts.wake is None:
             assert time.monotonic() < deadline
             time.sleep(0.001)
         before = len(told)

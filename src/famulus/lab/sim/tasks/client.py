@@ -32,11 +32,20 @@ HEDGES_NS = (0, 10 * NS_PER_MS, 20 * NS_PER_MS, 200 * NS_PER_MS)
 
 class Client(Actor):
     def __init__(
-        self, world: World, ledger: Ledger, name: str, addresses: Sequence[str], holder: Holder = ANYBODY
+        self,
+        world: World,
+        ledger: Ledger,
+        name: str,
+        addresses: Sequence[str],
+        holder: Holder = ANYBODY,
+        *,
+        is_steady: bool = False,
     ) -> None:
+        """`is_steady`: it leaves nothing to chance that depends on the order of answers that come at the same time."""
         super().__init__(world, name)
         self.holder = holder
-        self.session = ClientSession(self.random.getrandbits(32), self._new_id, self.new_token(), self.random.random)
+        chance = _half if is_steady else self.random.random
+        self.session = ClientSession(self.random.getrandbits(32), self._new_id, self.new_token(), chance)
         self._retry = self.random.choice([None, Retry(), Retry(attempts=3)])
         #: Until when it is stopped, if it is.
         self.stopped_until_ns = 0
@@ -258,3 +267,7 @@ class Client(Actor):
                 continue
             its_own = each.outcome != "OK" or each.body == each.token
             demand(its_own, Invariant.MEMORY, f"the answer to {each.token!r} is another one's")
+
+
+def _half() -> float:
+    return 0.5

@@ -128,7 +128,8 @@ class Tasks(Workload):
         known = min(len(self.brokers), self.random.choice([1, 1, 2, 3]))
         addresses = [broker.address.frontend for broker in self.random.sample(list(self.brokers.values()), known)]
         holder = self._some_holder([each for each in self.holders if each.rights.call])
-        self.clients.append(Client(self.world, self.ledger, self.world.new_name("client"), addresses, holder))
+        name, steady = self.world.new_name("client"), self._setting.instant
+        self.clients.append(Client(self.world, self.ledger, name, addresses, holder, is_steady=steady))
 
     def _some_holder(self, possible: list[Holder]) -> Holder:
         """Where keys are only accepted, some come without one."""
