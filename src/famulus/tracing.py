@@ -71,15 +71,7 @@ def promises(method: _Method) -> _Method:
     def traced(*values: Any, **options: Any) -> Any:
         if not is_on():
             return method(*values, **options)
-        span = _tracer().start_span(_name(values, options), kind=trace.SpanKind.CLIENT)
-        token = context.attach(trace.set_span_in_context(span))
-        try:
-            future = method(*values, **_with_context(options))
-        except BaseException as error:
-            _end(span, error)
-            raise
-        finally:
-            context.detach(token)
+        span, future = _begin(method, values, options)
         future.add_done_callback(lambda done: _end(span, None if done.cancelled() else done.exception()))
         return future
 
@@ -95,15 +87,7 @@ def streams(method: _Method) -> _Method:
     def traced(*values: Any, **options: Any) -> Any:
         if not is_on():
             return method(*values, **options)
-        span = _tracer().start_span(_name(values, options), kind=trace.SpanKind.CLIENT)
-        token = context.attach(trace.set_span_in_context(span))
-        try:
-            stream = method(*values, **_with_context(options))
-        except BaseException as error:
-            _end(span, error)
-            raise
-        finally:
-            context.detach(token)
+        span, stream = _begin(method, values, options)
         stream.when_over(lambda error: _end(span, error))
         return stream
 
@@ -126,6 +110,19 @@ def _with_context(options: dict[str, Any]) -> dict[str, Any]:
     carrier = dict(options.get("headers") or {})
     propagate.inject(carrier)
     return {**options, "headers": carrier or None}
+
+
+def _begin(method: Callable[..., Any], values: tuple[Any, ...], options: dict[str, Any]) -> tuple[Any, Any]:
+    """A span that goes on, and what the method returns, which is to end it."""
+    span = _tracer().start_span(_name(values, options), kind=trace.SpanKind.CLIENT)
+    token = context.attach(trace.set_span_in_context(span))
+    try:
+        return span, method(*values, **_with_context(options))
+    except BaseException as error:
+        _end(span, error)
+        raise
+    finally:
+        context.detach(token)
 
 
 @contextmanager

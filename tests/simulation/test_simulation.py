@@ -85,7 +85,7 @@ def test_the_flow_table_makes_no_difference_to_any_task(first: int) -> None:
             for tasks in both
         ]
         assert ends[0] == ends[1], f"seed {seed}"
-    assert by_flow > 10, "else this compares nothing"
+    assert by_flow > 20, "else this compares nothing"
 
 
 def test_flows_are_met_in_most_worlds() -> None:

@@ -131,8 +131,8 @@ class Assignment:
         """A worker brought a ticket back, so its slot is free. Returns the task if it was still waiting for this."""
         now_ns = self._now.ns
         task = session.running.pop(ticket)
-        is_typical = task.ticket == ticket and not task.is_cancelled and not self._streams.has_begun(task)
-        if is_typical and now_ns >= task.service.service_time.next_sample_ns:
+        is_due = task.ticket == ticket and now_ns >= task.service.service_time.next_sample_ns
+        if is_due and not self._streams.has_begun(task):
             _sample(task, session, now_ns, plain=False)
         self._free_slot(session)
         if not task.waits_for(ticket):
@@ -149,7 +149,7 @@ class Assignment:
         if task.stage != RUNNING or header != _ANSWER_HEAD + task.message_id + task.service.answer_tail:
             return False
         del session.running[ticket]
-        if now_ns >= task.service.service_time.next_sample_ns and not task.is_cancelled:
+        if now_ns >= task.service.service_time.next_sample_ns:
             _sample(task, session, now_ns)
         self._outcomes.ok(task, inner.TAIL_OK, body)
         self._free_slot(session)

@@ -44,7 +44,7 @@ class Client(Actor):
         """`is_steady`: it leaves nothing to chance that depends on the order of answers that come at the same time."""
         super().__init__(world, name)
         self.holder = holder
-        chance = _half if is_steady else self.random.random
+        chance = (lambda: 0.5) if is_steady else self.random.random
         self.session = ClientSession(self.random.getrandbits(32), self._new_id, self.new_token(), chance)
         self._retry = self.random.choice([None, Retry(), Retry(attempts=3)])
         #: Until when it is stopped, if it is.
@@ -267,7 +267,3 @@ class Client(Actor):
                 continue
             its_own = each.outcome != "OK" or each.body == each.token
             demand(its_own, Invariant.MEMORY, f"the answer to {each.token!r} is another one's")
-
-
-def _half() -> float:
-    return 0.5
