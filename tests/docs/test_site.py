@@ -197,6 +197,14 @@ def test_a_folder_with_something_else_in_it_is_left_alone(tmp_path: Path) -> Non
     assert [path.name for path in tmp_path.iterdir()] == ["thesis.txt"]
 
 
+def test_a_folder_that_cannot_be_made_is_named(project: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("mine")
+    monkeypatch.setattr(docs, "find_root", lambda: project)
+    with pytest.raises(SettingsError, match=r"output: .*file/site cannot be made \(Not a directory\)"):
+        docs.build(tmp_path / "file" / "site")
+    assert (tmp_path / "file").read_text() == "mine"
+
+
 def test_a_former_site_is_replaced(project: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr(docs, "find_root", lambda: project)
     output = tmp_path / "site"

@@ -40,8 +40,12 @@ def build(
     if output.exists() and not (output.is_dir() and (not any(output.iterdir()) or (output / MARK).is_file())):
         raise SettingsError(f"output: {output} has something else in it; name a new folder")
     site = _new_site()
-    if output.exists():
-        shutil.rmtree(output)
+    try:
+        if output.exists():
+            shutil.rmtree(output)
+        output.mkdir(parents=True)
+    except OSError as error:
+        raise SettingsError(f"output: {output} cannot be made ({error.strerror})") from None
     number = site.build(output)
     if site.problems:
         raise FamulusError(f"the documentation is not whole: {'; '.join(site.problems)}")
