@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import json
+import socket
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -113,6 +114,7 @@ class Broker:
 
     def __init__(self) -> None:
         self._context: zmq.Context[zmq.Socket[bytes]] = zmq.Context()
+        self._held = socket.socket()
         self._bind("tcp://127.0.0.1:*")
 
     def _bind(self, address: str) -> None:
@@ -181,21 +183,26 @@ class Broker:
         self.come_back()
 
     def vanish(self) -> None:
-        """Nobody is there any more, and the connections are cut."""
+        """Nobody is there any more, and the connections are cut; nobody else can have the port."""
         self._socket.close(0)
-
-    def come_back(self) -> None:
+        # Bound, and nobody listens: who connects is refused.
+        self._held.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         deadline = time.monotonic() + 20
         while True:
             try:
-                return self._bind(self.address)
-            except zmq.ZMQError:
-                # libzmq gives the port back a moment later.
-                self._socket.close(0)
+                return self._held.bind(("127.0.0.1", int(self.address.rpartition(":")[2])))
+            except OSError:
+                # libzmq gives the port back a moment later; until then, who connects is let in and cut.
                 assert time.monotonic() < deadline
                 time.sleep(0.005)
 
+    def come_back(self) -> None:
+        self._held.close()
+        self._held = socket.socket()
+        self._bind(self.address)
+
     def close(self) -> None:
+        self._held.close()
         self._context.destroy(linger=0)
 
 
