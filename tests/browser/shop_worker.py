@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 import time
 
-from famulus import Worker
+from famulus import Task, Worker
 from famulus.cli.logs import set_up_logs
 
 
@@ -22,10 +22,19 @@ def work(body: bytes) -> bytes:
     return b"%08d" % len(body)
 
 
+def export(body: bytes, task: Task) -> bytes:
+    """The body says how many seconds it takes, a page each."""
+    pages = int(body)
+    for page in range(pages):
+        task.progress(page / pages, f"page {page + 1} of {pages}")
+        time.sleep(1)
+    return b"done"
+
+
 if __name__ == "__main__":
     backend, identity, slots, *services = sys.argv[1:]
     set_up_logs("info")
     worker = Worker(backend, identity=identity, slots=int(slots), wait=True)
     for service in services:
-        worker.service(service)(work)
+        worker.service(service)(export if service == "export" else work)
     worker.run()

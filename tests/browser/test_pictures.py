@@ -35,7 +35,7 @@ LIGHT, DARK = (("prefers-color-scheme", scheme) for scheme in ("light", "dark"))
 WORKERS = (
     ("vienna", "till-1", "4", "pay", "invoice"),
     ("vienna", "till-2", "4", "pay", "invoice"),
-    ("vienna", "studio-1", "6", "thumbnail"),
+    ("vienna", "studio-1", "6", "thumbnail", "export"),
     ("linz", "studio-2", "6", "thumbnail", "translate"),
 )
 #: (from the clients of which broker, service, tasks per second, shortest and longest time in ms, how many fail)
@@ -63,9 +63,11 @@ def shop(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Network]:
         network.wait_until_in_step(20)
         for broker, *words in WORKERS:
             network.run(broker, SHOP_WORKER, network[broker].backend, *words)
-        with busy(network):
+        with busy(network), Client(network["vienna"].frontend) as client:
             address = address_of(network["vienna"].broker)
             time.sleep(LOAD_S)
+            for pages in (400, 90):
+                client.submit("export", b"%d" % pages, timeout=600, message_id=f"export-{pages}")
             wait_until(lambda: ask(address, "/api/v1/status")[1]["tasks"]["error"] > 3, 30, "some failures")
             yield network
     finally:
@@ -108,12 +110,13 @@ def test_pictures_are_made(browser: Browser, shop: Network) -> None:
         ("overview-narrow", "", NARROW, LIGHT, ".figure"),
         ("tasks", "tasks", WIDE, LIGHT, "tbody tr"),
         ("life-of-a-task", f"tasks/{failed['message_id']}", WIDE, LIGHT, ".step"),
+        ("running-task", "tasks/export-90", LOW, LIGHT, ".step"),
         ("errors", "errors", LOW, LIGHT, "tbody tr"),
     ):
         opened(browser, address, page)
         browser.look(*size, scheme, ("prefers-reduced-motion", "reduce"))
         browser.wait_for(f"innerWidth === {size[0]} && !!document.querySelector('{sign}')")
-        if page.startswith("tasks/"):
+        if name == "life-of-a-task":
             browser.wait_for(
                 "document.querySelector('main').innerText.includes('As the journal of this broker has it')"
             )

@@ -42,7 +42,7 @@ def address(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
                 with suppress(FamulusError):
                     client.request(service, b"fail", message_id=message_id, timeout=10)
         wait_until(lambda: len(ask(where, "/api/v1/tasks")[1]["tasks"]) == 8, 20, "all tasks")
-        wait_until(lambda: len(ask(where, "/api/v1/tasks?from=journal")[1]["tasks"]) == 8, 40, "the journal")
+        wait_until(lambda: len(ask(where, "/api/v1/tasks?from=journal")[1].get("tasks", [])) == 8, 40, "the journal")
         yield where
 
 
@@ -145,3 +145,24 @@ def test_no_page_scrolls_sideways(browser: Browser, address: str, width: int, sc
         browser.wait_for(f"innerWidth === {width} && !!document.querySelector('tbody tr, .step, .figure')")
         assert not browser.run(WIDE), page
         browser.screenshot(tmp_path / f"{name}.png")
+
+
+def test_a_running_task_says_how_far_it_is_and_then_how_it_ended(browser: Browser, tmp_path: Path) -> None:
+    with ExitStack() as closing:
+        broker = BrokerProcess("--http-port", "0", "--routers", "1")
+        closing.callback(broker.close)
+        go = tmp_path / "go"
+        worker = WorkerProcess(str(HERE / "getting_on.py"), broker.backend, str(go))
+        closing.callback(worker.close)
+        client = closing.enter_context(Client(broker.frontend))
+        future = client.submit("get_on", message_id="order-9", timeout=250)
+        opened(browser, address_of(broker), "tasks")
+        link = "document.querySelector('tbody a.task')"
+        browser.wait_for(f"{link}?.innerText === 'order-9'")
+        browser.run(f"{link}.click()")
+        browser.wait_for("document.querySelector('.verdict')?.innerText.includes('Not yet: it is running.')")
+        assert "40 % page 2" in browser.run("document.querySelector('.facts').innerText")
+        go.touch()
+        assert future.result() == b"done"
+        browser.wait_for("document.querySelector('.verdict').innerText.includes('There is no need.')")
+    assert browser.complaints == []

@@ -6,7 +6,7 @@ from __future__ import annotations
 from functools import lru_cache
 from heapq import nlargest
 from itertools import islice
-from typing import Any
+from typing import Any, cast
 
 import msgspec
 
@@ -150,7 +150,12 @@ def _running_task(task: Task, body: bytes, ago_ns: int, now_ns: int) -> status.T
         task.account.name.decode("utf-8", "replace"),
         progress.done,
         progress.note,
+        task.attempt,
+        not task.terms.at_least_once,
+        task.terms.priority,
+        task.request_bytes,
         ago_ns // NS_PER_MS,
+        max(0, now_ns - cast("int", task.assigned)) // NS_PER_MS,
         max(0, now_ns - task.arrived_ns) // NS_PER_MS,
     )
 

@@ -9,7 +9,7 @@ from itertools import accumulate, permutations
 from typing import Any, Final
 
 from famulus.journal.fates import TaskFate
-from famulus.journal.verdict import Verdict, verdict
+from famulus.journal.verdict import RUNNING, Verdict, verdict
 from famulus.journal.visits import Row, Visit, visits
 from famulus.wire import reasons
 
@@ -90,6 +90,14 @@ def tell(
         verdict(found, evidence),
         list(_notes(found)),
     )
+
+
+def tell_running(row: Row) -> TaskStory:
+    """What its broker knows about a task that runs; the journal has no row yet."""
+    visit = Visit(row["broker"], row["boot"], row["delegated_from"], seen=[row])
+    steps = [_arrival(visit), *_waiting(visit, row, visit.arrived), _assignment(row)]
+    facts = row["message_id"], row["service"], row["at_most_once"], row["priority"]
+    return TaskStory(*facts, steps, RUNNING, [])
 
 
 # -- one visit ----------------------------------------------------------------------------------------------------

@@ -36,6 +36,10 @@ class Verdict:
     try_again: str
 
 
+#: Of a task of which its broker knows that it has not ended.
+RUNNING: Final = Verdict(None, None, "open", YES, "It is running, and its client waits.", "Not yet: it is running.")
+
+
 def verdict(found: Sequence[Visit], evidence: TaskFate | None) -> Verdict:
     ended = [visit.end for visit in found if visit.came_from is None and visit.end is not None]
     if ended:

@@ -78,6 +78,7 @@ class Tasks:
         """With `from=memory` at once, though it may be only the end of its life; otherwise the journal is asked."""
         message_id = request.path_params["message_id"]
         known = self._board.ended.find(message_id)
+        remembered = known or self._running(message_id)
         try:
             ended_ms = known.ended_ms if known is not None else _instant(request.query_params, "ended_ms")
             if self._past.is_kept and request.query_params.get("from") != MEMORY:
@@ -87,11 +88,11 @@ class Tasks:
         except BadQuestion as error:
             return json_reply({"error": str(error)}, 400)
         except NoAnswer as error:
-            if known is None:
+            if remembered is None:
                 return json_reply({"error": str(error)}, 503)
-        if known is None:
+        if remembered is None:
             return json_reply({"error": self._not_found()}, 404)
-        return json_reply(self._story(MEMORY, life(known, self._board.supervisor.identity).as_dict(), known))
+        return json_reply(self._story(MEMORY, life(remembered, self._board.supervisor.identity).as_dict(), remembered))
 
     async def _from_journal(
         self, message_id: str, known: EndedTask | None, ended_ms: float | None
@@ -103,12 +104,14 @@ class Tasks:
         # What was open at the last checkpoint may have ended since then, and we know how.
         if found.story is None or (known is not None and found.story["outcome"] is None):
             return None
-        return self._story(JOURNAL, found.story, known)
+        running = self._running(found.story["message_id"]) if found.story["outcome"] is None else None
+        return self._story(JOURNAL, found.story, known or running)
 
-    def _story(self, source: str, story: dict[str, Any], known: EndedTask | None) -> dict[str, Any]:
-        principal = known.principal if known is not None else None
+    def _story(self, source: str, story: dict[str, Any], remembered: EndedTask | RunningTask | None) -> dict[str, Any]:
+        principal = remembered.principal if remembered is not None else None
+        running = remembered if isinstance(remembered, RunningTask) else None
         told = {"source": source, "journal": self._past.is_kept, "principal": principal, "story": story}
-        return {**told, "running": self._running(story["message_id"]) if story["outcome"] is None else None}
+        return {**told, "running": running}
 
     def _running(self, message_id: str) -> RunningTask | None:
         return next((task for task in self._board.running if task.message_id == message_id), None)

@@ -113,8 +113,13 @@ class TaskProgress(Struct, frozen=True, array_like=True):
     #: From 0 to 1.
     done: float
     note: str
-    #: Before the snapshot was made: when the worker said so, and when the task came.
+    attempt: int
+    at_most_once: bool
+    priority: int
+    request_bytes: int
+    #: Before the snapshot was made: when its worker said so, when it was given to the worker, and when it came.
     told_ago_ms: int
+    assigned_ago_ms: int
     arrived_ago_ms: int
 
 

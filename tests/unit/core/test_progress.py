@@ -45,6 +45,7 @@ def test_the_latest_word_of_each_is_told(broker: Broker, bob: Worker) -> None:
     assert [(each.message_id, each.done, each.note) for each in told] == [("one", 0.4, ""), ("two", 0.2, "resizing")]
     assert [(each.told_ago_ms, each.arrived_ago_ms) for each in told] == [(0, 300), (300, 300)]
     assert (told[0].service, told[0].worker, told[0].delegated_to) == ("echo", "bob", "")
+    assert (told[0].attempt, told[0].at_most_once, told[0].assigned_ago_ms) == (1, True, 300)
 
 
 def test_of_what_has_ended_nothing_is_told(broker: Broker, bob: Worker) -> None:

@@ -22,6 +22,7 @@ from famulus.wire import status
 __all__ = ["desk", "desks"]
 
 HOSTILE = '"><img src=x onerror=alert(1)>/..\u2028</script>'
+UNDER_WAY = status.TaskProgress("r", "resize", "w1", "", "shop", 0.4, "page 2", 1, True, 5, 30, 250, 600, 900)
 FIRST = f"{HEAD[1:].decode()}000000000001"
 
 
@@ -36,9 +37,10 @@ def ids(port: Port, question: str = "") -> list[str]:
 
 
 @pytest.fixture
-def port_with_journal(desk: Desk) -> Port:
-    """The journal has a task that was lost by its first worker, and one that failed."""
+def port_with_journal(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> Port:
+    """It waits for as long as it takes. The journal has a task that was lost by its first worker, and one that failed."""
     again: dict[str, Any] = {"at_least_once": True, "service": b"again", "message_id": HEAD + b'000000000001"'}
+    monkeypatch.setattr(apart, "SECONDS_MAX", 200.0)
     lost = tail("RETRY", "worker_lost: another attempt follows")
     desk.tell(
         task(1, tail=lost, **again),
@@ -94,8 +96,7 @@ def test_a_question_that_makes_no_sense_gets_a_sentence(port: Port, question: st
 
 
 def test_how_far_running_tasks_have_got_is_told_beside_them(port: Port) -> None:
-    running = status.TaskProgress("r", "resize", "w1", "", "shop", 0.4, "page 2", 250, 900)
-    port.tell(supervisor(), dispatcher(running=(running,)))
+    port.tell(supervisor(), dispatcher(running=(UNDER_WAY,)))
     (told,) = port.get("/api/v1/tasks?service=resize&outcome=failed").json()["running"]
     assert (told["message_id"], told["done"], told["note"], told["principal"]) == ("r", 0.4, "page 2", "shop")
     assert told["told_ms"] - told["arrived_ms"] == 650
@@ -139,6 +140,21 @@ def test_the_life_of_a_task_is_told_before_the_journal_has_it(port: Port) -> Non
     assert port.get("/api/v1/tasks/c").json() == {
         "error": "it is not among the last tasks, and this broker keeps no journal"
     }
+
+
+def test_a_running_task_has_a_life_already(port: Port, port_with_journal: Port) -> None:
+    for each, is_kept in ((port, False), (port_with_journal, True)):
+        each.tell(supervisor(), dispatcher(running=(UNDER_WAY,)))
+        told = one(each, "r")
+        assert (told["source"], told["journal"], told["principal"]) == ("memory", is_kept, "shop")
+        assert (told["running"]["done"], told["story"]["outcome"]) == (0.4, None)
+        steps = told["story"]["steps"]
+        assert [(step["event"], step["after_ms"]) for step in steps] == [
+            ("arrived", 0.0),
+            ("queued", 0.0),
+            ("assigned", 300.0),
+        ]
+        assert (told["story"]["ran"], told["story"]["try_again"]) == ("yes", "Not yet: it is running.")
 
 
 def test_what_the_journal_knows_about_a_task_is_more(port_with_journal: Port) -> None:

@@ -69,7 +69,7 @@ export const toService = (name) => link(`/services/${encodeURIComponent(name)}`,
 export const toBroker = (broker) => (broker.dashboard ? h("a", { href: broker.dashboard, title: `The dashboard of ${broker.identity}` }, broker.identity) : broker.identity);
 // Tasks that have these values: {service, outcome, reason, worker, principal}.
 export const tasksWith = (values) => `/tasks?${new URLSearchParams(values)}`;
-export const toTask = (task) => h("a", { class: "task", href: `#/tasks/${encodeURIComponent(task.message_id)}?ended_ms=${task.ended_ms}` }, shortId(task.message_id));
+export const toTask = (task) => h("a", { class: "task", href: `#/tasks/${encodeURIComponent(task.message_id)}${task.ended_ms ? `?ended_ms=${task.ended_ms}` : ""}` }, shortId(task.message_id));
 // As `famulus tasks` shows it: a beginning and an end are enough to find it again.
 export const shortId = (id) => (/^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$/.test(id) ? `${id.slice(0, 8)}..${id.slice(-12).replace(/^0+/, "") || "0"}` : id);
 // A number that counts something bad leads to what it counts.

@@ -15,17 +15,17 @@ export function life({ name, query, memory, render }) {
   const head = [h("p", { class: "crumb" }, link("/tasks", "Tasks"), " / ", shortId(name)), h("h1", { class: "id" }, name)];
   if (!told) return [...head, h("p", { class: "empty" }, memory.problem || "Asking…")];
   const { story } = told;
-  const took = ending(story).after_ms;
+  const took = ending(story).after_ms, { running } = told;
   return [
     ...head,
     verdict(story),
     h("dl", { class: "facts few" },
       fact("Service", toService(story.service)),
-      fact("Outcome", [outcome(story.outcome ?? "none"), story.reason && [" ", link(`/tasks?${new URLSearchParams({ service: story.service, reason: story.reason })}`, story.reason)]]),
-      told.running && fact("Progress", `${progress(told.running.done)} ${told.running.note}`),
-      fact("Did it run?", story.ran), fact("Took", ms(took)), fact("Delivery", story.at_most_once ? "at most once" : "at least once"), fact("Priority", String(story.priority)),
+      fact("Outcome", [running ? "not yet" : outcome(story.outcome ?? "none"), story.reason && [" ", link(`/tasks?${new URLSearchParams({ service: story.service, reason: story.reason })}`, story.reason)]]),
+      running && fact("Progress", `${progress(running.done)} ${running.note}`),
+      fact("Did it run?", running ? "it is running" : story.ran), !running && fact("Took", ms(took)), fact("Delivery", story.at_most_once ? "at most once" : "at least once"), fact("Priority", String(story.priority)),
       told.principal && fact("Principal", link(`/tasks?${new URLSearchParams({ principal: told.principal })}`, told.principal)), fact("Arrived", moment(Date.parse(story.steps[0].at)))),
-    panel("What happened", took > 0 ? `until its outcome ${ms(took)}` : "", bar(story), steps(story)),
+    panel("What happened", story.outcome && took > 0 ? `until its outcome ${ms(took)}` : "", bar(story), steps(story)),
     story.notes.length > 0 && panel("Notes", "", h("ul", { class: "list" }, story.notes.map((note) => h("li", {}, note)))),
     h("p", { class: "note" }, source(told), " In a terminal: ", h("code", {}, `famulus trace ${shortId(name)}`)),
   ];
@@ -73,14 +73,14 @@ const sentence = (step) => step.sentence[0].toUpperCase() + step.sentence.slice(
 // First what the herald remembers, which is there at once; then the journal, which needs a second or two.
 async function ask(name, ended, memory, render) {
   const now = performance.now();
-  memory.since ??= now;
+  if (!memory.since || memory.told?.running) memory.since = now;
   if (memory.busy || memory.whole || (memory.asked && now - memory.asked < AGAIN_MS) || now - memory.since > PATIENCE_MS) return;
   Object.assign(memory, { busy: true, asked: now });
   const address = `/api/v1/tasks/${encodeURIComponent(name)}`;
   try {
-    if (!memory.told) await take(await fetch(`${address}?from=memory`), memory, render);
+    if (!memory.told || memory.told.running) await take(await fetch(`${address}?from=memory`), memory, render);
     if (memory.told?.journal !== false) await take(await fetch(ended ? `${address}?ended_ms=${ended}` : address), memory, render, true);
-    memory.whole = memory.told?.source === "journal" || memory.told?.journal === false;
+    memory.whole = !memory.told?.running && (memory.told?.source === "journal" || memory.told?.journal === false);
   } catch { /* the page says that the broker is gone */ }
   memory.busy = false;
 }

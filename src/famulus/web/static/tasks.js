@@ -1,6 +1,6 @@
 // The last tasks that have ended, those that somebody looks for, and older ones from the journal.
 
-import { h, outcome, panel, shortId, table, toService, toTask, toWorker } from "./dom.js";
+import { h, outcome, panel, table, toService, toTask, toWorker } from "./dom.js";
 import { ago, bytes, count, many, ms, precise, moment, progress } from "./format.js";
 
 const AGAIN_MS = 2000;
@@ -59,7 +59,7 @@ function underWay(rows) {
   const now = Date.now();
   return panel(`${many(rows.length, "task")} under way`, "Those whose functions say how far they have got, the one that did so last first.",
     h("div", { class: "stackable" }, table("Tasks under way", [
-      { label: "Task", cell: (row) => h("span", { title: row.message_id }, shortId(row.message_id)) },
+      { label: "Task", cell: toTask },
       { label: "Progress", num: true, cell: (row) => progress(row.done) },
       { label: "Note", cell: (row) => row.note || "–" },
       { label: "Service", cell: (row) => toService(row.service) },

@@ -255,8 +255,8 @@ def _refusal(told: snapshots.Refusal, now_ms: int) -> views.Refusal:
 
 def _running(told: snapshots.TaskProgress, now_ms: int) -> views.RunningTask:
     facts = asdict(told)
-    told_ago_ms, arrived_ago_ms = facts.pop("told_ago_ms"), facts.pop("arrived_ago_ms")
-    return views.RunningTask(**facts, told_ms=now_ms - told_ago_ms, arrived_ms=now_ms - arrived_ago_ms)
+    instants = {f"{what}_ms": now_ms - facts.pop(f"{what}_ago_ms") for what in ("told", "assigned", "arrived")}
+    return views.RunningTask(**facts, **instants)
 
 
 def _worker(told: snapshots.Worker) -> views.Worker:

@@ -155,8 +155,13 @@ class RunningTask(Struct, frozen=True):
     #: From 0 to 1.
     done: float
     note: str
+    attempt: int
+    at_most_once: bool
+    priority: int
+    request_bytes: int
     #: On the wall clock.
     told_ms: float
+    assigned_ms: float
     arrived_ms: float
 
 
