@@ -38,7 +38,7 @@ def ids(port: Port, question: str = "") -> list[str]:
 
 @pytest.fixture
 def port_with_journal(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> Port:
-    """It waits for as long as it takes. The journal has a task that was lost by its first worker, and one that failed."""
+    """Its journal has a task that was lost by its first worker, and one that failed. It waits as long as that takes."""
     again: dict[str, Any] = {"at_least_once": True, "service": b"again", "message_id": HEAD + b'000000000001"'}
     monkeypatch.setattr(apart, "SECONDS_MAX", 200.0)
     lost = tail("RETRY", "worker_lost: another attempt follows")

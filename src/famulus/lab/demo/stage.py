@@ -43,7 +43,9 @@ class Stage(Network):
     def _worker(self, worker: cast.Worker, folder: Path) -> Program:
         backend = self.brokers[worker.home].address("backend")
         what = ("worker", f"famulus.lab.demo.cast:{worker.service}", "--broker", backend, "--identity", worker.name)
-        return Program(worker.name, folder, Machine(cast.own_host(worker.home)), "famulus", *what)
+        # Whoever is killed here is missed at once; one that only waits for a busy machine is not to be given up.
+        patience = ("--heartbeat-ms", "5000")
+        return Program(worker.name, folder, Machine(cast.own_host(worker.home)), "famulus", *what, *patience)
 
     def dashboard(self, broker: str) -> str:
         return f"http://{cast.own_host(broker)}:{self._http_port}/"
