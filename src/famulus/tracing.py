@@ -7,12 +7,15 @@ program that has not set up a tracer.
 
 from __future__ import annotations
 
+import inspect
+import os
+import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import wraps
 from time import monotonic_ns, time_ns
-from typing import Any, TypeVar
+from typing import Any, Final, TypeVar
 
 try:
     from opentelemetry import context, propagate, trace
@@ -21,12 +24,23 @@ except ImportError:
 else:
     INSTALLED = True
 
+#: The environment names the tracer, or this version does not keep it where we look: then the package has to be asked.
+_IN_ENVIRONMENT: Final = INSTALLED and (
+    "OTEL_PYTHON_TRACER_PROVIDER" in os.environ or not hasattr(trace, "_TRACER_PROVIDER")
+)
+
 _Method = TypeVar("_Method", bound=Callable[..., Any])
 
 
 def is_on() -> bool:
     """Whether this program has set up a tracer."""
-    return INSTALLED and not isinstance(trace.get_tracer_provider(), trace.ProxyTracerProvider)
+    if not INSTALLED:
+        return False
+    # Asked for every task. As long as there is none, the public question searches the environment each time, which took
+    # a tenth of a whole request.
+    if not _IN_ENVIRONMENT and trace._TRACER_PROVIDER is None:
+        return False
+    return not isinstance(trace.get_tracer_provider(), trace.ProxyTracerProvider)
 
 
 # -- the client's side ----------------------------------------------------------------------------------------------
@@ -52,14 +66,27 @@ def awaits(method: _Method) -> _Method:
     if not INSTALLED:
         return method
 
+    # No coroutine of its own, which would wait for the other one, when nothing is traced.
     @wraps(method)
-    async def traced(*values: Any, **options: Any) -> Any:
-        if not is_on():
-            return await method(*values, **options)
-        with _asking(values, options):
-            return await method(*values, **_with_context(options))
+    def traced(*values: Any, **options: Any) -> Any:
+        return _awaited(method, values, options) if is_on() else method(*values, **options)
 
-    return traced  # type: ignore[return-value]
+    return _known_as_coroutine(traced)  # type: ignore[return-value]
+
+
+def _known_as_coroutine(function: Callable[..., Any]) -> Callable[..., Any]:
+    """For those who ask whether it has to be awaited, such as mocks."""
+    if sys.version_info >= (3, 12):
+        return inspect.markcoroutinefunction(function)
+    from asyncio import coroutines
+
+    function._is_coroutine = coroutines._is_coroutine  # type: ignore[attr-defined]
+    return function
+
+
+async def _awaited(method: Callable[..., Any], values: tuple[Any, ...], options: dict[str, Any]) -> Any:
+    with _asking(values, options):
+        return await method(*values, **_with_context(options))
 
 
 def promises(method: _Method) -> _Method:

@@ -15,7 +15,7 @@ from opentelemetry.sdk.trace import ReadableSpan, TracerProvider
 from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 
-from famulus import Task, TaskError, Worker
+from famulus import AsyncClient, Task, TaskError, Worker, tracing
 from famulus.testing import StandIn
 from famulus.wire import headers
 from famulus.worker.traced_function import note_wait
@@ -26,7 +26,7 @@ def spans(monkeypatch: pytest.MonkeyPatch) -> Iterator[InMemorySpanExporter]:
     exporter = InMemorySpanExporter()
     provider = TracerProvider()
     provider.add_span_processor(SimpleSpanProcessor(exporter))
-    monkeypatch.setattr(trace, "get_tracer_provider", lambda: provider)
+    monkeypatch.setattr(trace, "_TRACER_PROVIDER", provider)  # only a first one can be set
     yield exporter
     provider.shutdown()
 
@@ -241,6 +241,20 @@ def test_nothing_is_traced_where_nobody_has_set_it_up(worker: Worker) -> None:
         assert client.request("headers") == b""
         assert worker.functions["headers"].wants_task
         assert not worker.functions["headers"].is_typed
+
+
+def test_a_tracer_that_the_environment_names_is_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(trace, "_TRACER_PROVIDER", None)
+    assert not tracing.is_on()
+    monkeypatch.setattr(tracing, "_IN_ENVIRONMENT", True)
+    monkeypatch.setattr(trace, "get_tracer_provider", TracerProvider)
+    assert tracing.is_on()
+
+
+def test_those_who_ask_whether_to_await_are_told_so() -> None:
+    assert asyncio.iscoroutinefunction(AsyncClient.request)
+    assert asyncio.iscoroutinefunction(AsyncClient.call)
+    assert not asyncio.iscoroutinefunction(AsyncClient.submit)
 
 
 def test_without_the_package_it_is_not_even_there() -> None:
