@@ -67,6 +67,17 @@ EXEMPT = {
         ),
         "Spark takes longer than a page may; tests/pipeline/jobs/test_commands.py runs them from the page",
     ),
+    **dict.fromkeys(
+        (
+            "./famulus simulate --policy key --mutant key-is-ignored",
+            "./famulus simulate --what overload --mutant nobody-learns",
+            "./famulus simulate --mutant late-answer-keeps-slot",
+            "./famulus simulate --brokers 0 --mutant higher-version",
+            "./famulus simulate --brokers 0 --what tasks --mutant ignores-via",
+            "./famulus simulate --brokers 0 --what rights --mutant workers-stay",
+        ),
+        "tests/simulation has this command catch each mutant",
+    ),
     "./famulus fuzz": "it takes minutes; tests/unit/lab/fuzz has some seconds of it",
     "./famulus chaos --seconds 300 --seed 7": "it takes minutes; tests/processes/test_chaos.py has seconds of it",
     "./famulus bench pipeline --tasks 1000000": "it takes minutes; tests/pipeline/jobs/test_bench.py has its parts",
@@ -83,8 +94,9 @@ FIRST_PORTS = "--frontend-port 7100 --backend-port 7101 --config-pub-port 7102 -
 
 #: What takes long is cut short: each pattern with what takes its place.
 SHORTENED = (
-    (r"--seeds \d+", "--seeds 4"),
-    (r"^(\./famulus fuzz.*)$", r"\1 --inputs 1000 --seconds 5"),
+    (r"^(\./famulus simulate.*)--seeds \d+", r"\1--seeds 2"),
+    (r"^(\./famulus simulate.*--seeds 2(?!.*--jobs))$", r"\1 --jobs 1"),
+    (r"^(\./famulus fuzz.*)$", r"\1 --inputs 300 --seconds 5"),
     (r"^(\./famulus test tests/\S+)$", r"\1 --collect-only"),  # whoever runs this one runs those, too
     (r"^(\./famulus bench echo.*)$", r"\1 --seconds 0.5 --rounds 1"),  # the last one of an option counts
     (r"^(\./famulus bench recovery.*)$", r"\1 --rounds 1 --seconds 1 --busy 1"),
