@@ -12,5 +12,5 @@ longer = pytest.mark.skipif(not IS_LONGER, reason="a longer run: FAMULUS_LONG_TE
 
 
 def examples(count: int) -> int:
-    """So many of Hypothesis; ten times as many in a longer run."""
+    """So many of Hypothesis, or seeds; ten times as many in a longer run."""
     return 10 * count if IS_LONGER else count

@@ -149,18 +149,16 @@ def test_a_finding_is_applied_by_keyboard(
     assert browser.complaints == []
 
 
-@pytest.mark.parametrize("scheme", ["light", "dark"])
-def test_narrow_screens_scroll_only_downwards(
-    browser: Browser, address: str, tables: Path, scheme: str, tmp_path: Path
-) -> None:
+def test_narrow_screens_scroll_only_downwards(browser: Browser, address: str, tables: Path, tmp_path: Path) -> None:
     shown(browser, address, tables, *FINDINGS)
-    browser.look(1280, 900, ("prefers-color-scheme", scheme))
-    browser.screenshot(tmp_path / f"wide-{scheme}.png")
-    browser.look(360, 740, ("prefers-color-scheme", scheme))
-    in_view = "document.querySelector('nav [aria-current]').getBoundingClientRect().right <= 360"
-    browser.wait_for(in_view)
-    browser.screenshot(tmp_path / f"narrow-{scheme}.png")
-    assert not browser.run("document.documentElement.scrollWidth > document.documentElement.clientWidth")
+    for scheme in ("light", "dark"):
+        browser.look(1280, 900, ("prefers-color-scheme", scheme))
+        browser.screenshot(tmp_path / f"wide-{scheme}.png")
+        browser.look(360, 740, ("prefers-color-scheme", scheme))
+        in_view = "document.querySelector('nav [aria-current]').getBoundingClientRect().right <= 360"
+        browser.wait_for(in_view)
+        browser.screenshot(tmp_path / f"narrow-{scheme}.png")
+        assert not browser.run("document.documentElement.scrollWidth > document.documentElement.clientWidth")
     browser.look()
 
 
