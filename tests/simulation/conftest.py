@@ -21,6 +21,7 @@ SHOWN_BY = {
     "leaves-too-soon": 21,
     "lost-peer-again": 27,
     "replaced-keys-stay": 7,
+    "router-takes-questions-along": 78,
     "streams-again": 73,
 }
 

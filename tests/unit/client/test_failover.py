@@ -225,6 +225,8 @@ def nowhere() -> Iterator[Nowhere]:
 
     def take() -> str:
         taken.append(socket.socket())
+        # A broker that comes there later may listen all the same.
+        taken[-1].setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         taken[-1].bind(("127.0.0.1", 0))
         return f"tcp://127.0.0.1:{taken[-1].getsockname()[1]}"
 
@@ -678,10 +680,10 @@ def test_fifty_moves_leave_nothing_behind(clients: Clients, brokers: Brokers, ow
 
 
 def test_close_in_every_state(clients: Clients, brokers: Brokers, nowhere: Nowhere) -> None:
+    dead = nowhere()
     before = descriptors()
     for state in ("not started", "nobody there", "moving", "lost", "owed", "resting"):
         first, second = Broker(), Broker()
-        dead = nowhere()
         given = {"nobody there": [dead], "moving": [dead, dead.replace("127.0.0.1", "127.0.0.2")]}
         client = clients(given.get(state, [first.address, second.address]))
         futures = []
