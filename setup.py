@@ -6,9 +6,12 @@ All are optional: without a compiler the twins of the two and the same modules s
 
 from __future__ import annotations
 
+import os
 import sys
+from concurrent.futures import ThreadPoolExecutor
 from hashlib import sha256
 from pathlib import Path
+from typing import Any
 
 from setuptools import Extension, setup
 from setuptools.command.build_ext import build_ext
@@ -23,6 +26,18 @@ COMPILE_NOTHING = {"dist_info", "egg_info", "sdist"}
 
 
 class Building(build_ext):
+    def build_extensions(self) -> None:
+        # The files of mypyc make one extension, and setuptools would compile one after the other.
+        compile_some = self.compiler.compile
+
+        def compile_at_once(sources: list[str], **options: Any) -> list[str]:
+            with ThreadPoolExecutor(len(os.sched_getaffinity(0))) as compilers:
+                made = compilers.map(lambda source: compile_some([source], **options), sources)
+                return [each for some in made for each in some]
+
+        self.compiler.compile = compile_at_once
+        super().build_extensions()
+
     def run(self) -> None:
         super().run()
         # mypyc puts the code of all modules into one library; a module without it, or it without one, is no use.
@@ -62,7 +77,10 @@ def hot_modules() -> list[Extension]:
         from mypyc.build import mypycify
     except ImportError:
         return []
-    return mypycify(["--no-warn-unused-ignores", *COMPILED], debug_level="0", group_name="famulus", verbose=False)
+    # A file of C for each module: one for all of them would keep one core busy for minutes, and leave the others idle.
+    return mypycify(
+        ["--no-warn-unused-ignores", *COMPILED], debug_level="0", multi_file=True, group_name="famulus", verbose=False
+    )
 
 
 compiled_modules = hot_modules()

@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 from hypothesis import settings
 from tests import stolen_time
+from tests.longer import examples
 from tests.turns import Turns, in_turn
 
 from famulus._plain import is_compiled
@@ -20,7 +21,7 @@ from famulus._plain import is_compiled
 REPOSITORY = Path(__file__).parents[1]
 
 # How long an example takes says more about the machine and its other tenants than about the code.
-settings.register_profile("any machine", deadline=None)
+settings.register_profile("any machine", deadline=None, max_examples=examples(60))
 settings.load_profile("any machine")
 
 # Brokers that a test starts must not write into the journal of whoever runs the tests.

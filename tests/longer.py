@@ -6,4 +6,11 @@ import os
 
 import pytest
 
-longer = pytest.mark.skipif("FAMULUS_LONG_TESTS" not in os.environ, reason="a longer run: FAMULUS_LONG_TESTS=1")
+IS_LONGER = "FAMULUS_LONG_TESTS" in os.environ
+
+longer = pytest.mark.skipif(not IS_LONGER, reason="a longer run: FAMULUS_LONG_TESTS=1")
+
+
+def examples(count: int) -> int:
+    """So many of Hypothesis, or seeds; ten times as many in a longer run."""
+    return 10 * count if IS_LONGER else count

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.stolen_time import own_time_s
 
 PROGRAM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
 ANSWER_S = 60.0
@@ -29,6 +30,10 @@ FLAGS = (
 
 class PageLeft(Exception):
     """The page was left before it had answered."""
+
+
+class ScriptFailed(AssertionError):
+    """What it looks for is not there, or not yet."""
 
 
 class Browser:
@@ -63,10 +68,12 @@ class Browser:
             self._tell(f"{domain}.enable")
 
     def look(self, width: int = 1280, height: int = 900, *features: tuple[str, str]) -> None:
-        """The size of the window, and what the user prefers."""
+        """The size of the window, and what the user prefers; the page knows it afterwards."""
         self._tell("Emulation.setDeviceMetricsOverride", width=width, height=height, deviceScaleFactor=1, mobile=False)
         wishes = [{"name": name, "value": value} for name, value in features]
         self._tell("Emulation.setEmulatedMedia", features=wishes)
+        known = [f"matchMedia('({name}: {value})').matches" for name, value in features]
+        self.wait_for(" && ".join([f"innerWidth === {width}", *known]))
 
     def hide_scrollbars(self) -> None:
         self._tell("Emulation.setScrollbarsHidden", hidden=True)
@@ -80,19 +87,20 @@ class Browser:
     def run(self, script: str) -> Any:
         """The value of a script in the page; a promise is waited for."""
         answer = self._tell("Runtime.evaluate", expression=script, returnByValue=True, awaitPromise=True)
-        assert "exceptionDetails" not in answer, answer["exceptionDetails"]
+        if "exceptionDetails" in answer:
+            raise ScriptFailed(str(answer["exceptionDetails"]))
         return answer["result"].get("value")
 
-    def wait_for(self, script: str, within_s: float = 30.0) -> Any:
-        deadline = time.monotonic() + within_s
+    def wait_for(self, script: str, within_s: float = 60.0) -> Any:
+        deadline = own_time_s() + within_s
         shown = None
         while True:
             # Between two pages none of them may be there to answer.
-            with suppress(PageLeft):
+            with suppress(PageLeft, ScriptFailed):
                 if value := self.run(script):
                     return value
                 shown = self.run("document.body && document.body.innerText")
-            assert time.monotonic() < deadline, f"{script} did not come true; {self.complaints}; it shows:\n{shown}"
+            assert own_time_s() < deadline, f"{script} did not come true; {self.complaints}; it shows:\n{shown}"
             time.sleep(0.05)
 
     def press(self, key: str) -> None:

@@ -103,7 +103,7 @@ def test_a_worker_has_its_load_of_late(browser: Browser, address: str) -> None:
     assert browser.run(f"{drawn}.previousSibling.innerText").split() == ["8", "4", "0"]
     path = f"{drawn}.querySelector('.line').getAttribute('d')"
     first = browser.run(path)
-    browser.wait_for(f"{path} !== {json.dumps(first)}", 10)
+    browser.wait_for(f"{path} !== {json.dumps(first)}")
     assert ask(address, f"/api/v1/workers/{name}")[1]["seconds"]
     assert browser.complaints == []
 
@@ -121,7 +121,7 @@ def test_a_chart_says_what_it_shows_where_one_points(browser: Browser, address: 
     assert "failed" in told
     # It stays there when the picture moves on.
     first = browser.run("document.querySelector('footer').innerText")
-    browser.wait_for(f"document.querySelector('footer').innerText !== {json.dumps(first)}", 10)
+    browser.wait_for(f"document.querySelector('footer').innerText !== {json.dumps(first)}")
     assert browser.run("document.querySelectorAll('.tip').length") == 1
     browser.run(f"{chart}.dispatchEvent(new PointerEvent('pointerleave'))")
     browser.wait_for("!document.querySelector('.tip')")
@@ -135,7 +135,7 @@ def test_the_past_is_shown_as_far_back_as_one_chooses(browser: Browser, address:
     browser.run("[...document.querySelectorAll('.ranges button')].find((each) => each.innerText === '5 min').click()")
     browser.wait_for(f"{pressed} === '5 min'")
     first = browser.run("document.querySelector('footer').innerText")
-    browser.wait_for(f"document.querySelector('footer').innerText !== {json.dumps(first)}", 10)
+    browser.wait_for(f"document.querySelector('footer').innerText !== {json.dumps(first)}")
     assert browser.run(pressed) == "5 min"
     # From the arrival to the answer, also where tasks came only for a moment.
     browser.wait_for("!!document.querySelector('svg[aria-label^=durations] .line')")
@@ -146,16 +146,15 @@ def test_on_a_narrow_screen_what_fails_comes_first(browser: Browser, address: st
     first = """
       [...document.querySelectorAll('.figure')]
         .sort((a, b) => a.getBoundingClientRect().top - b.getBoundingClientRect().top)[0].innerText"""
-    assert browser.run(first).startswith("Tasks per second")
+    browser.wait_for(f"{first}.startsWith('Tasks per second')")
     browser.look(360, 740)
-    browser.wait_for("innerWidth === 360")
-    assert browser.run(first).startswith("Failing per second")
+    browser.wait_for(f"{first}.startsWith('Failing per second')")
 
 
 def test_figures_move_by_themselves(browser: Browser, address: str) -> None:
     opened(browser, address)
     first = browser.wait_for("document.querySelector('footer').innerText")
-    browser.wait_for(f"document.querySelector('footer').innerText !== {json.dumps(first)}", 10)
+    browser.wait_for(f"document.querySelector('footer').innerText !== {json.dumps(first)}")
 
 
 def test_a_broker_that_is_gone_is_red_and_comes_back(browser: Browser, brokers: Callable[..., BrokerProcess]) -> None:
@@ -165,12 +164,12 @@ def test_a_broker_that_is_gone_is_red_and_comes_back(browser: Browser, brokers: 
     browser.wait_for(QUIET)
     herald = next(each["pid"] for each in ask(address, "/api/v1/status")[1]["processes"] if each["name"] == "herald")
     os.kill(herald, signal.SIGSTOP)
-    browser.wait_for("document.querySelector('#alerts').innerText.includes('does not answer')", 10)
+    browser.wait_for("document.querySelector('#alerts').innerText.includes('does not answer')")
     assert browser.run("document.body.classList.contains('lost')")
     assert browser.run("document.querySelector('#alerts').getAttribute('aria-live')") == "assertive"
     os.kill(herald, signal.SIGKILL)
     browser.wait_for(QUIET)
-    assert not browser.run("document.body.classList.contains('lost')")
+    browser.wait_for("!document.body.classList.contains('lost')")
 
 
 def test_the_page_notices_silence_within_three_seconds(browser: Browser, address: str) -> None:
@@ -198,7 +197,7 @@ def test_it_can_be_used_with_the_keyboard_and_a_screen_reader(browser: Browser, 
     browser.press("Enter")
     browser.wait_for("document.activeElement.closest('th')?.getAttribute('aria-sort') === 'descending'")
     first = browser.run("document.querySelector('footer').innerText")
-    browser.wait_for(f"document.querySelector('footer').innerText !== {json.dumps(first)}", 10)
+    browser.wait_for(f"document.querySelector('footer').innerText !== {json.dumps(first)}")
     assert browser.run("document.activeElement.className") == "sort"
 
 
@@ -238,7 +237,6 @@ def test_narrow_screens_scroll_only_downwards(browser: Browser, address: str) ->
     for page in ("", "services", "services/echo", "workers", "errors", "broker", "findings"):
         opened(browser, address, page)
         browser.look(360, 740)
-        browser.wait_for("innerWidth === 360")
         wide = "document.documentElement.scrollWidth > document.documentElement.clientWidth"
         assert not browser.run(wide), page
 

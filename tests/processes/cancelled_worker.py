@@ -12,7 +12,7 @@ import time
 
 from famulus import Task, Worker
 
-LONG_S = 30.0
+LONG_S = 120.0
 
 processes = int(sys.argv[3])
 worker = Worker(sys.argv[1], slots=int(sys.argv[2]), processes=processes)

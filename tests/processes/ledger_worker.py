@@ -2,8 +2,8 @@
 
 python ledger_worker.py BACKEND LEDGER SLOTS SERVICE...
 
-`sleep 0.5 ...` takes that long, `fail` raises, `die` kills the whole process. The answer is the body; `attempt` is
-answered with the number of the attempt.
+`sleep 0.5 ...` takes that long, `until FILE` until that is there, `fail` raises, `die` kills the whole process. The
+answer is the body; `attempt` is answered with the number of the attempt.
 """
 
 from __future__ import annotations
@@ -27,6 +27,9 @@ def main(backend: str, ledger: str, slots: str, *services: str) -> None:
         word, _, rest = body.partition(b" ")
         if word == b"sleep":
             time.sleep(float(rest.split()[0]))
+        elif word == b"until":
+            while not os.path.exists(rest):
+                time.sleep(0.005)
         elif word == b"fail":
             raise ValueError("as you wish")
         elif word == b"die":

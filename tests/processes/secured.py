@@ -18,8 +18,8 @@ from famulus.net.passes import PassBroker, PassFile, write_pass
 from famulus.wire import curve, zmtp
 from famulus.wire.curve import CurveKey, Seal
 
-#: Long enough on a busy machine for something to come that should not.
-SILENCE_S = 5.0
+#: Nobody waits for this long where all is well: what is heard, or the end, comes sooner.
+SILENCE_S = 20.0
 
 
 class Secured:
@@ -198,8 +198,10 @@ def is_sent_away(connected: socket.socket, greeting: int = 0) -> bool:
             except ConnectionError:
                 chunk = b""
             if not chunk:
-                return len(heard) <= greeting
+                return True
             heard += chunk
+            if len(heard) > greeting:
+                return False
 
 
 def is_let_in(address: str) -> bool:

@@ -1,4 +1,7 @@
-"""The measurements measure and the demo tells its story; how fast is not asked here."""
+"""The measurements measure and the demo tells its story; how fast is not asked here.
+
+Most of them keep all cores busy for seconds, and are a longer run.
+"""
 
 from __future__ import annotations
 
@@ -9,6 +12,7 @@ import sys
 from typing import Any
 
 import pytest
+from tests.longer import longer
 from tests.processes import warm
 from tests.processes.conftest import alive, wait_until
 
@@ -27,8 +31,13 @@ def measured(*arguments: str) -> dict[str, Any]:
     return figures
 
 
-@pytest.mark.parametrize("client", ["asyncio", "threads"])
-@pytest.mark.parametrize("window", ["1", "200"])
+@pytest.mark.parametrize(
+    ("client", "window"),
+    [
+        ("threads", "200"),
+        *(pytest.param(*each, marks=longer) for each in (("threads", "1"), ("asyncio", "1"), ("asyncio", "200"))),
+    ],
+)
 def test_echo_is_measured(client: str, window: str) -> None:
     result = measured(
         "echo", "--window", window, "--size", "64", "--seconds", "0.5", "--rounds", "1", "--client", client
@@ -39,6 +48,7 @@ def test_echo_is_measured(client: str, window: str) -> None:
     assert {"cpu_us_client", "cpu_us_dispatcher", "cpu_us_router", "cpu_us_worker"} <= figures.keys()
 
 
+@longer
 def test_echo_is_compared_with_a_proxy() -> None:
     result = measured("echo", "--seconds", "0.5", "--rounds", "2", "--against", "proxy")
     rates = [[each["rate"] for each in result["rounds"][side]] for side in ("famulus", "proxy")]
@@ -47,6 +57,7 @@ def test_echo_is_compared_with_a_proxy() -> None:
     assert result["ratios"]["proxy"] == pytest.approx(medians["famulus"]["rate"] / medians["proxy"]["rate"])
 
 
+@longer
 def test_a_broker_of_a_network_is_measured() -> None:
     only = ("--only", "famulus_request_64", "--rounds", "1", "--seconds", "0.3")
     figures = measured("peers", "--network", *only)["medians"]["famulus_request_64"]
@@ -54,6 +65,7 @@ def test_a_broker_of_a_network_is_measured() -> None:
     assert figures["cpu_us_other brokers"] >= 0
 
 
+@longer
 def test_overload_keeps_the_goodput_and_rejects_the_rest() -> None:
     """The bounds are generous, since this machine may be busy with other things; the command shows the true figures."""
     # Other tests may starve one of the two workers in so short a time: so it is looked at again. Who collapses does so
@@ -86,6 +98,7 @@ def test_a_measurement_that_is_ended_leaves_nobody_behind() -> None:
     wait_until(lambda: not [pid for pid in started if alive(pid)], 10, "the end of all that it started")
 
 
+@longer
 def test_the_demo_keeps_every_promise() -> None:
     # What the pipeline makes of a journal has tests of its own.
     done = famulus("demo", "--no-pipeline", within_s=250)

@@ -1,4 +1,7 @@
-"""Small runs of the measurements in `famulus.lab.bench`, with real brokers, workers and clients."""
+"""Small runs of the measurements in `famulus.lab.bench`, with real brokers, workers and clients.
+
+Most of them keep all cores busy for seconds, and are a longer run.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +15,9 @@ from typing import Any
 
 import pytest
 import typer
+from tests.longer import longer
 from tests.pages import Page
+from tests.processes.conftest import wait_until
 from typer.testing import CliRunner
 
 from famulus.lab.bench import arrivals, batch, latency, latency_page, policy, scale, streams
@@ -39,6 +44,7 @@ def test_a_real_run_has_an_outcome_for_every_task() -> None:
     assert len(Page(latency_page.page(result)).specs) == 2
 
 
+@longer
 def test_a_small_crowd_is_measured() -> None:
     limits = Limits(workers=30, connections=3, size=1024, window=10)
     told: list[str] = []
@@ -64,6 +70,7 @@ def _check(server: str, figures: dict[str, Any], result: dict[str, Any], told: l
     assert any(f"{server}: 30 workers connected" in sentence for sentence in told)
 
 
+@longer
 def test_a_small_crowd_comes_with_keys_and_without() -> None:
     told: list[str] = []
     result = arrivals.measure(arrivals.Plan(30, 100.0, rounds=1), lambda side, _: told.append(side))
@@ -75,6 +82,7 @@ def test_a_small_crowd_comes_with_keys_and_without() -> None:
         assert 0 < figures["p50_ms_meanwhile"] <= figures["p99_ms_meanwhile"]
 
 
+@longer
 def test_a_short_run_of_all_policies() -> None:
     told: list[str] = []
     plan = policy.Plan(work_ms=5.0, seconds=1.0, warm_up_s=0.5, rounds=1)
@@ -87,6 +95,7 @@ def test_a_short_run_of_all_policies() -> None:
     assert 0.05 < result["keys_moved"] < 0.25
 
 
+@longer
 def test_a_short_run_with_batches_and_without() -> None:
     plan = batch.Plan(seconds=1.0, warm_up_s=0.3, rounds=1)
     result = batch.measure(plan, lambda side, _: None)
@@ -95,6 +104,7 @@ def test_a_short_run_with_batches_and_without() -> None:
     assert result["ratio"] > 4
 
 
+@longer
 @pytest.mark.parametrize("client", ["threads", "asyncio"])
 def test_a_short_run_of_streams(client: str) -> None:
     told: list[str] = []
@@ -112,6 +122,7 @@ def only(*names: str) -> list[str]:
     return [word for name in names for word in ("--only", name)]
 
 
+@longer
 def test_a_small_run_with_keys() -> None:
     names = ("famulus_map_1000", "secure_famulus_map_1000")
     done = CliRunner().invoke(app, ["--secure", "--seconds", "0.3", "--rounds", "1", "--json", *only(*names)])
@@ -121,6 +132,7 @@ def test_a_small_run_with_keys() -> None:
     assert result["ratios"].keys() == {"secure_plain_1000"}
 
 
+@longer
 def test_a_small_run_of_what_is_always_there() -> None:
     names = ("famulus_request_64", "famulus_map_1000", "proxy_1000")
     done = CliRunner().invoke(app, ["--seconds", "0.3", "--rounds", "1", "--json", *only(*names)])
@@ -141,6 +153,7 @@ def test_a_small_run_of_what_is_always_there() -> None:
     assert "famulus_map_1000" in done.stderr
 
 
+@longer
 def test_the_table_names_sides_and_ratios() -> None:
     done = CliRunner().invoke(app, ["--seconds", "0.2", "--rounds", "1", *only("famulus_map_1mib", "proxy_1mib")])
     assert done.exit_code == 0, f"{done.output} {done.exception}"
@@ -168,12 +181,9 @@ def test_ctrl_c_leaves_nobody_behind(after_s: float, tmp_path: Path) -> None:
     )
     time.sleep(after_s)
     run.send_signal(signal.SIGINT)
-    assert run.wait(20) != 0
+    assert run.wait(60) != 0
     # A broker ends its own processes by itself, but it may be stopped before it has told them all.
-    deadline = time.monotonic() + 5
-    while marked(mark) and time.monotonic() < deadline:
-        time.sleep(0.1)
-    assert marked(mark) == []
+    wait_until(lambda: not marked(mark), what="the end of all")
 
 
 def marked(mark: str) -> list[int]:

@@ -16,7 +16,7 @@ from famulus import AsyncClient, Client, Rejected, Unknown
 from famulus.wire import headers
 
 #: Far less than any function here takes.
-SOON_S = 5.0
+SOON_S = 20.0
 
 Start = Callable[[int, int], Process]
 

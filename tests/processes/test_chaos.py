@@ -1,4 +1,4 @@
-"""`famulus chaos`: half a minute of it in every test run; longer ones are a command (docs/testing.md)."""
+"""`famulus chaos`: some seconds of it in every test run; longer ones are a command (docs/testing.md)."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 from tests.processes.conftest import Process, alive, wait_until
 
-SECONDS = 30
+SECONDS = 12
 CHAOS = (sys.executable, "-m", "famulus", "chaos")
 
 
@@ -31,8 +31,8 @@ def test_every_promise_is_kept_while_everything_fails() -> None:
     report = json.loads(done.stdout)
     assert report["violations"] == [], f"{report}\n{done.stderr}"
     assert done.returncode == 0
-    assert report["outcomes"]["OK"] > 1000
-    assert sum(report["faults"].values()) > 10
+    assert report["outcomes"]["OK"] > 100
+    assert sum(report["faults"].values()) > 5
 
 
 def test_a_broken_promise_is_an_exit_code_of_1_and_its_ledgers_are_kept(tmp_path: Path) -> None:
@@ -42,7 +42,7 @@ def test_a_broken_promise_is_an_exit_code_of_1_and_its_ledgers_are_kept(tmp_path
         "import sys; from famulus.lab.chaos import ledgers; ledgers.names_of_calls = lambda *_: [];"
         "from famulus.cli.main import run; sys.argv[0] = 'famulus'; run()"
     )
-    command = [sys.executable, "-c", script, "chaos", "--seconds", "10", "--loopback", "--brokers", "2"]
+    command = [sys.executable, "-c", script, "chaos", "--seconds", "3", "--loopback", "--brokers", "2"]
     done = subprocess.run(
         [*command, "--workers", "1", "--clients", "1", "--callers", "2", "--folder", str(folder), "--json"],
         capture_output=True,

@@ -25,6 +25,9 @@ from tests.processes.conftest import BrokerProcess, Raw, WorkerProcess, retry, w
 from famulus import AsyncClient, Client, Worker
 from famulus.errors import Closed, OutcomeError, Rejected, SettingsError, TaskError, Unknown
 
+#: Less than the time-out of a task, if nobody says another one.
+SOON_S = 20.0
+
 # -- many at once ---------------------------------------------------------------------------------------------------
 
 
@@ -100,12 +103,8 @@ def test_map_keeps_the_order(served: BrokerProcess, run: Map) -> None:
 
 @both
 def test_map_as_they_come(served: BrokerProcess, run: Map) -> None:
-    bodies = ["sleep 1.0 last", "sleep 0 first", "sleep 0.4 second"]
-    assert run(served.frontend, "once", bodies, ordered=False) == [
-        bodies[1].encode(),
-        bodies[2].encode(),
-        bodies[0].encode(),
-    ]
+    bodies = ["sleep 1.5 last", "first"]
+    assert run(served.frontend, "once", bodies, ordered=False) == [b"first", b"sleep 1.5 last"]
 
 
 @both
@@ -167,7 +166,7 @@ def endless(served: BrokerProcess) -> Iterator[Worker]:
         yield worker
 
 
-@pytest.mark.timeout(60)
+@pytest.mark.timeout(120)
 @pytest.mark.parametrize("kind", ["threads", "asyncio"])
 @pytest.mark.parametrize("terminal", [False, True])
 def test_ctrl_c_in_the_middle_of_a_map(served: BrokerProcess, endless: Worker, kind: str, terminal: bool) -> None:
@@ -185,7 +184,7 @@ def test_ctrl_c_in_the_middle_of_a_map(served: BrokerProcess, endless: Worker, k
         assert program.stdout is not None
         assert program.stdout.readline() == "first answer\n"
         program.send_signal(signal.SIGINT)
-        told, complaints = program.communicate(timeout=10)
+        told, complaints = program.communicate(timeout=40)
         assert (told, program.returncode) == ("interrupted\n", 0)
         seen = os.read(leader, 100_000).decode() if terminal else complaints
         assert "Traceback" not in seen
@@ -255,24 +254,24 @@ def test_a_request_that_no_worker_takes_in_time(
         with pytest.raises(Rejected) as caught:
             client.request("once", b"x", timeout=0.5)
         assert caught.value.code in ("expired", "no_worker")
-        assert 0.5 <= time.monotonic() - began < 3
+        assert 0.5 <= time.monotonic() - began < SOON_S
         assert caught.value.message_id
 
 
-def test_a_running_task_that_times_out(served: BrokerProcess) -> None:
-    with Client(served.frontend, timeout=0.3) as client:
+def test_a_running_task_that_times_out(served: BrokerProcess, endless: Worker) -> None:
+    with Client(served.frontend, timeout=1.0) as client:
         began = time.monotonic()
         with pytest.raises(Unknown) as caught:
-            client.request("once", b"sleep 1", message_id="mine")
+            client.request("some-day", b"never", message_id="mine")
         assert (caught.value.code, caught.value.message_id) == ("expired", "mine")
-        assert 0.3 <= time.monotonic() - began < 3
-        assert client.request("echo", b"x") == b"x"
+        assert 1.0 <= time.monotonic() - began < SOON_S
+        assert client.request("echo", b"x", timeout=20) == b"x"
 
 
-def test_close_ends_what_is_open(served: BrokerProcess) -> None:
+def test_close_ends_what_is_open(served: BrokerProcess, endless: Worker) -> None:
     client = Client(served.frontend)
     assert client.request("once", b"x") == b"x"
-    futures = [client.submit("once", b"sleep 1") for _ in range(4)]
+    futures = [client.submit("some-day", b"never") for _ in range(4)]
     retry(client, "echo")  # by now they are sent
     client.close()
     for future in futures:
@@ -297,13 +296,13 @@ def test_close_rejects_what_never_left() -> None:
     assert isinstance(error, Rejected)
 
 
-def test_close_from_another_thread_frees_the_caller(served: BrokerProcess) -> None:
+def test_close_from_another_thread_frees_the_caller(served: BrokerProcess, endless: Worker) -> None:
     client = Client(served.frontend)
     caught: list[BaseException] = []
 
     def ask() -> None:
         try:
-            client.request("once", b"sleep 2")
+            client.request("some-day", b"never")
         except OutcomeError as error:
             caught.append(error)
 
@@ -311,19 +310,19 @@ def test_close_from_another_thread_frees_the_caller(served: BrokerProcess) -> No
     thread.start()
     wait_until(lambda: len(client._connection.session) == 1, 5, "it is open")
     client.close()
-    thread.join(5)
+    thread.join(20)
     assert not thread.is_alive()
     assert isinstance(caught[0], OutcomeError)
 
 
-def test_asyncio_close_and_cancel(served: BrokerProcess) -> None:
+def test_asyncio_close_and_cancel(served: BrokerProcess, endless: Worker) -> None:
     async def main() -> None:
         client = AsyncClient(served.frontend)
         assert await client.request("echo", b"x") == b"x"
         with pytest.raises(asyncio.TimeoutError):
-            await asyncio.wait_for(client.request("once", b"sleep 1"), 0.1)
+            await asyncio.wait_for(client.request("some-day", b"never"), 0.1)
         assert await client.request("echo", b"y") == b"y"
-        future = client.submit("once", b"sleep 1")
+        future = client.submit("some-day", b"never")
         assert await client.request("echo", b"z") == b"z"
         await client.close()
         with pytest.raises(Unknown):
@@ -476,5 +475,5 @@ def test_a_burst_of_outcomes_larger_than_the_pipe_reaches_the_client_whole(
         with pytest.raises(Rejected, match="no_service"):
             client.request("nobody")
         assert broker.stop() == 0
-        codes = Counter(getattr(future.exception(10), "code", "OK") for future in futures)
+        codes = Counter(getattr(future.exception(40), "code", "OK") for future in futures)
     assert codes == {"disabled": 40_000}

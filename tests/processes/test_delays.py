@@ -38,7 +38,7 @@ def test_it_runs_when_its_time_has_come(broker: BrokerProcess, worker: WorkerPro
 
 def test_its_time_out_begins_when_its_delay_is_over(broker: BrokerProcess, worker: WorkerProcess) -> None:
     with Client(broker.frontend) as client:
-        assert client.request("echo", b"x", delay_s=1.0, timeout=0.9) == b"x"
+        assert client.request("echo", b"x", delay_s=3.0, timeout=2.9) == b"x"
 
 
 def test_in_asyncio_too(broker: BrokerProcess, worker: WorkerProcess) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import signal
 import time
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 from tests.processes.conftest import Book, BrokerProcess, WorkerProcess, wait_until
@@ -14,23 +15,30 @@ from famulus.errors import Rejected
 
 #: A broker that has just started lets tasks of unknown services wait for three heartbeats.
 SETTLES_SOON = ("--heartbeat-ms", "200")
+#: Far less than the tasks take, or than a broker waits for them.
+SOON_S = 20.0
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
 def test_running_tasks_finish_and_new_ones_are_rejected(
-    brokers: Callable[..., BrokerProcess], ledger_workers: Callable[..., WorkerProcess], number: signal.Signals
+    brokers: Callable[..., BrokerProcess],
+    ledger_workers: Callable[..., WorkerProcess],
+    tmp_path: Path,
+    number: signal.Signals,
 ) -> None:
+    go = tmp_path / "go"
     broker = brokers("--routers", "1", *SETTLES_SOON)
     worker = ledger_workers(broker.backend, "once", slots=4)
     with Client(broker.frontend, retry=None) as client:
         book = Book(client)
-        running = [book.ask("once", b"sleep 1.5") for _ in range(4)]
+        running = [book.ask("once", f"until {go}".encode()) for _ in range(4)]
         wait_until(lambda: len(worker.ledger) == 4, 10, "four are running")
-        waiting = [book.ask("once", b"sleep 0.2 waits in the backlog") for _ in range(4)]
+        waiting = [book.ask("once", b"waits in the backlog") for _ in range(4)]
         _wait_until_they_arrived(client)
         broker.signal(number)
         assert _rejection(client) == "disabled"
         assert set(running) <= set(book.open), "the drain began while they ran"
+        go.touch()
         book.wait_for_all()
         assert book.outcomes(*running, *waiting) == {("OK", "")}
         assert broker.wait() == 0
@@ -50,9 +58,9 @@ def test_what_the_bound_cuts_off_is_unknown(
         _wait_until_they_arrived(client)
         broker.signal(signal.SIGTERM)
         told_at = time.monotonic()
-        assert broker.wait(10) == 0
-        assert 0.7 <= time.monotonic() - told_at < 5
-        book.wait_for_all(5)
+        assert broker.wait() == 0
+        assert 0.7 <= time.monotonic() - told_at < SOON_S
+        book.wait_for_all()
         assert book.outcomes(*running) == {("UNKNOWN", "broker_lost")}
         assert book.outcomes(*waiting) == {("REJECTED", "disabled")}
     assert len(worker.ledger) == 2
@@ -73,7 +81,7 @@ def test_a_second_signal_stops_at_once(
         broker.signal(number)
         broker.wait_for_line("stopping at once")
         broker.wait(5)
-        book.wait_for_all(5)
+        book.wait_for_all()
         assert book.outcomes() == {("UNKNOWN", "broker_lost")}
     assert "Traceback" not in broker.output
 
@@ -81,7 +89,7 @@ def test_a_second_signal_stops_at_once(
 def test_an_idle_broker_ends_soon(broker: BrokerProcess) -> None:
     told_at = time.monotonic()
     assert broker.stop() == 0
-    assert time.monotonic() - told_at < 5
+    assert time.monotonic() - told_at < SOON_S
     assert broker.lines[-1].endswith("stopped; there was nothing to do")
 
 
@@ -105,7 +113,7 @@ def _wait_until_they_arrived(client: Client) -> None:
 
 def _rejection(client: Client, service: str = "once") -> str:
     """Ask until it is refused, and say why."""
-    deadline = time.monotonic() + 10
+    deadline = time.monotonic() + 40
     while time.monotonic() < deadline:
         future = client.submit(service, b"x", timeout=20)
         try:

@@ -16,9 +16,9 @@ from tests.processes.conftest import HERE, BrokerProcess, Process, wait_until
 
 from famulus import AsyncClient, Client, Retry, Unknown
 
-LONG_S = 30.0
+LONG_S = 120.0
 #: Far less than that.
-SOON_S = 8.0
+SOON_S = 25.0
 
 Start = Callable[[BrokerProcess, int, float], Process]
 

@@ -50,7 +50,11 @@ def test_kill_of_the_only_router(
     assert broker.routers != [router]
 
 
-def test_stop_and_continue_of_a_router(broker: BrokerProcess, echo_workers: Callable[..., WorkerProcess]) -> None:
+def test_stop_and_continue_of_a_router(
+    brokers: Callable[..., BrokerProcess], echo_workers: Callable[..., WorkerProcess]
+) -> None:
+    # Missed heartbeats are soon noticed: long before the router is taken for dead, whatever else the machine has to do.
+    broker = brokers("--routers", "2", "--heartbeat-ms", "300")
     worker = echo_workers(broker.backend)
     victim = broker.routers[0]
     with Client(broker.frontend) as client:

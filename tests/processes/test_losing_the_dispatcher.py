@@ -14,7 +14,8 @@ from tests.processes.conftest import Book, BrokerProcess, Process, Raw, WorkerPr
 
 from famulus import Client
 
-BACK_WITHIN_S = 2.0
+#: On a busy machine; the time-out of a task is far longer.
+BACK_WITHIN_S = 8.0
 
 
 def test_kill_of_the_dispatcher_under_load(
@@ -25,9 +26,10 @@ def test_kill_of_the_dispatcher_under_load(
     broker = brokers("--config", str(settings), "--routers", "2", "--heartbeat-ms", "500")
     busy = [ledger_workers(broker.backend, "once", slots=8) for _ in range(2)]
     idle = ledger_workers(broker.backend, "free", slots=8)
+    go = tmp_path / "go"
     with Client(broker.frontend) as client, Client(broker.frontend, retry=None) as loader:
         book = Book(loader)
-        running = [book.ask("once", b"sleep 3") for _ in range(16)]
+        running = [book.ask("once", f"until {go}".encode()) for _ in range(16)]
         wait_until(lambda: sum(len(worker.ledger) for worker in busy) == 16, 10, "sixteen are running")
         waiting = {book.ask("once", b"x") for _ in range(101)}
         wait_until(lambda: book.ended, 10, "the dispatcher has them all, since it refuses one")
@@ -38,11 +40,12 @@ def test_kill_of_the_dispatcher_under_load(
         os.kill(old, signal.SIGKILL)
         killed_at = time.monotonic()
         back_at = retry(client, "free")
-        book.wait_for_all(5)
+        book.wait_for_all()
         assert book.outcomes(*running, *waiting) == {("UNKNOWN", "broker_lost")}
         for each in (*running, *waiting):
-            assert book.ended[each].at - killed_at < 1.0
+            assert book.ended[each].at - killed_at < BACK_WITHIN_S
         assert back_at - killed_at < BACK_WITHIN_S
+        go.touch()
         for worker in (*busy, idle):
             worker.wait_until_ready_again()
         assert set(client.map("once", [b"x"] * 500, window=50)) == {b"x"}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import random
 import signal
 import time
 from collections import Counter
@@ -13,8 +14,8 @@ from tests.processes.conftest import Book, BrokerProcess, WorkerProcess, retry, 
 
 from famulus import Client
 
-#: 3 heartbeats of 500 ms, and half a second for a busy machine.
-LOST_WITHIN_S = 2.0
+#: 3 heartbeats of 500 ms, on a busy machine. The time-out of a task is far longer.
+LOST_WITHIN_S = 8.0
 
 
 def test_kill_of_a_worker_under_load(
@@ -34,7 +35,9 @@ def test_kill_of_a_worker_under_load(
                 service_of[book.ask(service, b"sleep 0.05")] = service
             time.sleep(0.001)
         # Now tasks that the kill finds running for certain, of both services.
-        held = {book.ask(service, b"sleep 3.0"): service for _ in range(15) for service in ("once", "again")}
+        services = 15 * ["once", "again"]
+        random.Random(1).shuffle(services)  # two workers take turns as well: one of them could have all of a service
+        held = {book.ask(service, b"sleep 3.0"): service for service in services}
         service_of.update(held)
 
         def some_of_each_are_held() -> bool:
@@ -86,7 +89,7 @@ def test_rejected_tasks_never_ran(
     with Client(broker.frontend) as client:
         book = Book(client)
         for _ in range(100):
-            book.ask("once", b"sleep 1.0")
+            book.ask("once", b"sleep 60")
         wait_until(lambda: len(victim.ledger) == 4, 10, "four are running")
         wait_until(lambda: len(book.ended) >= 96, 10, "the others are rejected")
         victim.signal(signal.SIGKILL)
@@ -121,7 +124,7 @@ def test_stop_and_continue_of_a_worker(
     worker = ledger_workers(broker.backend, "once", slots=4)
     with Client(broker.frontend) as client:
         book = Book(client)
-        held = [book.ask("once", b"sleep 0.5") for _ in range(4)]
+        held = [book.ask("once", b"sleep 2") for _ in range(4)]
         wait_until(lambda: len(worker.ledger) == 4, 10, "four are running")
         os.kill(worker.pid, signal.SIGSTOP)
         book.wait_for_all()

@@ -29,7 +29,7 @@ CLIENT_BAR_S = 2.0
 WORKER_BAR_S = 3.0
 #: From a heal to equal digests.
 STEP_BAR_S = 3.0
-ALLOWANCE = 3
+ALLOWANCE = 5
 #: How many brokers converge. 16 in longer runs: a broker is four processes.
 BROKERS = int(os.environ.get("FAMULUS_TEST_BROKERS", "6"))
 

@@ -132,10 +132,10 @@ def test_a_broker_without_keys_is_not_reached_from_elsewhere(brokers: Callable[.
 
 SERVICES = """
 [default_service]
-timeout_ms = 400
+timeout_ms = 1200
 
 [services.slow]
-timeout_ms = 300
+timeout_ms = 1000
 
 [services.few]
 backlog_tasks_max = 2
@@ -166,16 +166,18 @@ def served(
     return broker, ledger_workers(broker.backend, "slow", "few", "light", "young", "other", slots=1)
 
 
-def test_services_are_as_the_file_says(served: tuple[BrokerProcess, WorkerProcess]) -> None:
+def test_services_are_as_the_file_says(served: tuple[BrokerProcess, WorkerProcess], tmp_path: Path) -> None:
     broker, worker = served
+    go = {name: tmp_path / name for name in ("slow", "other", "few")}
     with Client(broker.frontend, retry=None) as client:
         # The service's time-out is the largest one, and where none is declared the default's.
         for service in ("slow", "other"):
             began = time.monotonic()
             with pytest.raises(Unknown) as caught:
-                client.request(service, b"sleep 0.8", timeout=20)
+                client.request(service, f"until {go[service]}", timeout=60)
             assert caught.value.code == "expired"
-            assert 0.3 <= time.monotonic() - began < 5
+            assert 1.0 <= time.monotonic() - began < 20
+            go[service].touch()
             client.request("few", b"x", timeout=20)  # the slot is free again
 
         # Declared and without a worker: it waits for one, here not for long. Not declared: it is not there.
@@ -184,11 +186,13 @@ def test_services_are_as_the_file_says(served: tuple[BrokerProcess, WorkerProces
 
         # Bounds of a backlog in tasks, in bytes, in time.
         book = Book(client)
-        held = book.ask("few", b"sleep 0.7")
+        held = book.ask("few", f"until {go['few']}".encode())
         wait_until(lambda: worker.ledger[-1].message_id == held, 10, "the slot is taken")
         few = [book.ask("few", b"x") for _ in range(10)]
         light = [book.ask("light", b"x" * 400) for _ in range(10)]
         young = [book.ask("young", b"x") for _ in range(10)]
+        wait_until(lambda: len(book.ended) == 8 + 8 + 10, what="the end of those that there is no room for")
+        go["few"].touch()
         book.wait_for_all()
         assert Counter(book.ended[each].outcome for each in few) == {"OK": 2, "REJECTED": 8}
         assert Counter(book.ended[each].outcome for each in light) == {"OK": 2, "REJECTED": 8}

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from tests.processes.conftest import Book, BrokerProcess, Process, retry, wait_until
+from tests.processes.conftest import BUSY, Book, BrokerProcess, Process, retry, wait_until
 from tests.processes.ports import free_port
 
 from famulus import Client
@@ -32,6 +32,9 @@ def hold(body):
     return "held"
 """
 
+#: 3 s on an idle machine.
+SOON_S = 3.0 * BUSY
+
 StartWorker = Callable[..., Process]
 
 
@@ -47,7 +50,7 @@ def start_worker(processes: Callable[..., Process], tmp_path: Path) -> StartWork
     return start
 
 
-def test_a_killed_broker_and_its_worker_serves_at_the_other_within_3_s(
+def test_a_killed_broker_and_its_worker_serves_at_the_other_soon(
     brokers: Callable[..., BrokerProcess], start_worker: StartWorker
 ) -> None:
     first, second = brokers("--routers", "1"), brokers("--routers", "1")
@@ -59,7 +62,7 @@ def test_a_killed_broker_and_its_worker_serves_at_the_other_within_3_s(
         first.perish()
         killed = time.monotonic()
         served = retry(client, "echo")
-    assert served - killed < 3.0
+    assert served - killed < SOON_S
     worker.wait_for_line(f"worker w1 is ready again: echo, hold at {second.backend}")
 
 

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.longer import examples
 from tests.unit.journal.conftest import NOW_NS, Desk, Row, task
 
 from famulus.journal import writing
@@ -66,7 +67,7 @@ steps = st.lists(
 )
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(steps)
 def test_each_row_is_written_or_missed_once(script: list[tuple[Any, ...]]) -> None:
     with tempfile.TemporaryDirectory() as folder, pytest.MonkeyPatch.context() as patch:

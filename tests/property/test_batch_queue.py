@@ -5,11 +5,12 @@ from __future__ import annotations
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
+from tests.longer import examples
 
 from famulus.core.batch_queue import BatchQueue
 from famulus.core.clock import NEVER_NS
 
-THOROUGH = settings(max_examples=200, stateful_step_count=60, deadline=None)
+THOROUGH = settings(max_examples=examples(80), stateful_step_count=60, deadline=None)
 
 
 class QueueMachine(RuleBasedStateMachine):

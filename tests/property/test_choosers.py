@@ -7,6 +7,7 @@ from collections.abc import Callable
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import Bundle, RuleBasedStateMachine, invariant, precondition, rule
+from tests.longer import examples
 
 from famulus.core.clock import NS_PER_MS
 from famulus.core.dispatch.accounts import Account
@@ -17,7 +18,7 @@ from famulus.core.dispatch.service import Service
 from famulus.core.dispatch.session import Session
 from famulus.wire.inner import POLICIES, SessionTerms, read_mark, write_mark
 
-THOROUGH = settings(max_examples=80, stateful_step_count=60, deadline=None)
+THOROUGH = settings(max_examples=examples(40), stateful_step_count=60, deadline=None)
 KEYS = st.sampled_from([0, *(read_mark(write_mark(name)) for name in ("red", "green", "blue"))])
 
 

@@ -9,6 +9,7 @@ from typing import Any
 import msgspec
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
+from tests.longer import examples
 
 from famulus.core.config import edit, schema, sync
 from famulus.core.config.draft import Draft, check
@@ -373,7 +374,7 @@ def test_schema_reads_anything(key: str, anything: Any) -> None:
 
 
 @given(case=cases(max_size=20))
-@settings(max_examples=50)
+@settings(max_examples=examples(25))
 def test_whatever_the_edits_are_they_amount_to_something(case: Case) -> None:
     config = effective(given_all(case.edits))
     for name in [*config.families, "nobody"]:

@@ -8,6 +8,7 @@ from typing import Any
 from hypothesis import Phase, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
+from tests.longer import examples
 
 from famulus.core.config.draft import Draft, Moved, parents_for
 from famulus.lab.sim.config.disk import SimulatedCrash
@@ -233,4 +234,4 @@ class StewardsMachine(RuleBasedStateMachine):
 TestStewards = StewardsMachine.TestCase
 # Not explained: that takes longer than a test may.
 PHASES = [Phase.explicit, Phase.reuse, Phase.generate, Phase.shrink]
-TestStewards.settings = settings(max_examples=40, stateful_step_count=50, deadline=None, phases=PHASES)
+TestStewards.settings = settings(max_examples=examples(20), stateful_step_count=50, deadline=None, phases=PHASES)

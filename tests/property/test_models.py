@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import Bundle, RuleBasedStateMachine, invariant, precondition, rule
+from tests.longer import examples
 
 from famulus.core.clock import NEVER_NS, NS_PER_MS, NS_PER_S
 from famulus.core.dispatch import error_workers
@@ -23,7 +24,7 @@ from famulus.core.dispatch.task import Task
 from famulus.core.timers import TICK_NS, Timed, Timers
 from famulus.wire.inner import SessionTerms, Terms
 
-THOROUGH = settings(max_examples=60, stateful_step_count=60, deadline=None)
+THOROUGH = settings(max_examples=examples(30), stateful_step_count=60, deadline=None)
 
 
 # -- LRU ----------------------------------------------------------------------------------------------------------

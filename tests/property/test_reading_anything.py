@@ -7,6 +7,7 @@ from typing import Any
 
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
+from tests.longer import examples
 
 from famulus.core.dispatch.bounds import Bounds
 from famulus.core.dispatch.dispatcher import Dispatcher
@@ -103,7 +104,7 @@ def read(header: bytes) -> headers.Message | ProtocolError:
         return error
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=examples(150), deadline=None)
 @given(any_header)
 @example(b'{"request":"PING","type":"REQUEST","a":"\\ud800"}')
 @example(b'{"request":"PING","type":"REQUEST","a":1,"\\u0061":2}')
@@ -122,7 +123,7 @@ def test_any_header_is_a_message_or_a_protocol_error(header: bytes) -> None:
 BOOK = Book(BrokerAddress("b1", "family", "tcp://here:7100", "tcp://here:7101"), heartbeat_ms=1000)
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=examples(100), deadline=None)
 @given(st.binary(min_size=8, max_size=8), st.sampled_from([*ORIGINS, b"?", b""]), any_header)
 @example(b"numbered", inner.FROM_CLIENT, b'{"request":"TASK","type":"REQUEST","service":"s","x":[1],"timeout_ms":5}')
 @example(b"numbered", inner.FROM_CLIENT, b'{"request":"TASK","type":"REQUEST","service":"s","message_id":"m"}')
@@ -155,7 +156,7 @@ batches = st.lists(
 )
 
 
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=examples(40), deadline=None)
 @given(batches, st.integers(0, 2))
 def test_a_dispatcher_takes_anything_and_owes_no_client_an_answer(
     said: list[tuple[str, list[list[bytes]]]], routers: int

@@ -13,6 +13,18 @@ from typer.testing import CliRunner
 from famulus.cli import main
 from famulus.lab.sim.invariants import Invariant
 
+#: Few seeds show these, so one of them is tried first. Once worlds have changed, another one will: then all are tried.
+SHOWN_BY = {
+    "anybody-speaks-for-others": 10,
+    "brokers-are-trusted": 18,
+    "first-end-counts": 69,
+    "leaves-too-soon": 21,
+    "lost-peer-again": 27,
+    "replaced-keys-stay": 7,
+    "router-takes-questions-along": 78,
+    "streams-again": 73,
+}
+
 
 def broken_runs(mutant: str, *args: str) -> list[dict[str, Any]]:
     """The failures of a core that is broken on purpose, in a process of its own: this one's may be compiled.
@@ -20,7 +32,11 @@ def broken_runs(mutant: str, *args: str) -> list[dict[str, Any]]:
     In one only: other tests run meanwhile, and what a second one finds after the first catch is not looked at.
     """
     command = ["simulate", "--mutant", mutant, "--json", "--jobs", "1", *args]
-    done = CliRunner().invoke(main.new_app(), command)
+    done = None
+    if mutant in SHOWN_BY and "--seeds" in args:
+        done = CliRunner().invoke(main.new_app(), [*command, "--seed", str(SHOWN_BY[mutant])])
+    if done is None or done.exit_code != 0:
+        done = CliRunner().invoke(main.new_app(), command)
     assert done.exit_code == 0, f"nobody noticed {mutant}: {done.output}{done.exception}"
     report = json.loads(done.stdout)
     failures: list[dict[str, Any]] = report["failures"]

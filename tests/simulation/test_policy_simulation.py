@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 
 import pytest
+from tests.longer import examples
 from tests.simulation.conftest import broken_runs
 
 from famulus.core.delivery import Policy
@@ -12,7 +13,7 @@ from famulus.lab.sim.scenarios import ONE_BROKER, RIGHTS, SEVERAL_BROKERS
 from famulus.lab.sim.tasks.mutants import OF_KEYS
 
 OTHERS: tuple[Policy, ...] = ("least_busy", "ewma", "key")
-SEEDS = 40
+SEEDS = examples(20)
 CHUNK = 10
 
 

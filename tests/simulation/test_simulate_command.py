@@ -51,12 +51,12 @@ def test_clean_seeds_are_summed_up() -> None:
 
 
 def test_json_has_the_same_figures_whatever_the_number_of_jobs() -> None:
-    reports = [json.loads(run("--seeds", "7", "--jobs", jobs, "--json").stdout) for jobs in ("1", "3", "16")]
+    reports = [json.loads(run("--seeds", "3", "--jobs", jobs, "--json").stdout) for jobs in ("1", "2", "16")]
     for report in reports:
         assert report.pop("seconds") >= 0
     assert reports[0] == reports[1] == reports[2]
-    worlds = [ONE_BROKER.run(seed) for seed in range(7)]
-    assert reports[0]["seeds"] == 7
+    worlds = [ONE_BROKER.run(seed) for seed in range(3)]
+    assert reports[0]["seeds"] == 3
     assert reports[0]["steps"] == sum(world.steps for world in worlds)
     assert reports[0]["tasks"] == sum(world.tasks for world in worlds)
     assert reports[0]["outcomes"]["OK"] == sum(world.outcomes.get("OK", 0) for world in worlds)

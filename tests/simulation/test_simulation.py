@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from functools import cache, partial
 
 import pytest
+from tests.longer import examples
 from tests.simulation.conftest import broken_runs, printed
 
 from famulus.core.delivery import OUTCOMES
@@ -16,7 +17,7 @@ from famulus.lab.sim.tasks.setting import ONE, Setting
 from famulus.lab.sim.tasks.workload import Tasks
 from famulus.lab.sim.workload import Result
 
-SEEDS = 300
+SEEDS = examples(200)
 CHUNK = 10
 
 
@@ -56,7 +57,7 @@ def one_broker(setting: Setting) -> Scenario[Tasks]:
     return replace(ONE_BROKER, workload=partial(Tasks, setting=setting))
 
 
-@pytest.mark.parametrize("first", range(0, SEEDS, 3 * CHUNK))
+@pytest.mark.parametrize("first", range(0, SEEDS, 6 * CHUNK))
 def test_every_invariant_holds_without_flows_too(first: int) -> None:
     scenario = one_broker(replace(ONE, flows_max=0))
     for seed in range(first, first + CHUNK):
@@ -64,7 +65,7 @@ def test_every_invariant_holds_without_flows_too(first: int) -> None:
         assert (result.what, result.figures["by_flow"]) == ("", 0)
 
 
-@pytest.mark.parametrize("first", range(0, SEEDS, 2 * CHUNK))
+@pytest.mark.parametrize("first", range(0, SEEDS, 3 * CHUNK))
 def test_the_flow_table_makes_no_difference_to_any_task(first: int) -> None:
     """Where routers decide on the spot, the short way takes no less time, and all that happens must be the same.
 
@@ -157,8 +158,7 @@ def test_a_seed_gives_the_same_world_in_another_process_with_other_hashes() -> N
 
 
 @pytest.mark.parametrize("name", ONE_BROKER.mutants)
-def test_a_broken_core_is_caught_and_its_seed_fails_at_the_same_step_again(name: str) -> None:
-    (caught,) = broken_runs(name, "--seeds", str(SEEDS))
-    assert broken_runs(name, "--seed", str(caught["seed"])) == [caught]
+def test_a_broken_core_is_caught(name: str) -> None:
+    (caught,) = broken_runs(name, "--seeds", "400")
     assert caught["what"].startswith(f"seed {caught['seed']}, step {caught['step']}: ")
     assert observe(caught["seed"]).result.what == "", "and with the right core it is a clean seed"

@@ -313,6 +313,10 @@ class Asking:
 def _settle(ended: list[Done]) -> None:
     for done in ended:
         token = done.token
+        # Of many tasks it is a window; whether something is a future takes longer to find out.
+        if isinstance(token, Window):
+            token(done)
+            continue
         if not isinstance(token, Future):
             token(done)  # type: ignore[operator]
             continue

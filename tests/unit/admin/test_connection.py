@@ -137,7 +137,7 @@ def test_nobody_is_there() -> None:
         pytest.raises(NoBroker, match=r"no broker answers at tcp://127.0.0.1:9 \(tried for 0.2 s\)"),
     ):
         connection.connect()
-    assert 0.2 <= time.monotonic() - started < 3
+    assert 0.2 <= time.monotonic() - started < 20
 
 
 def test_an_answer_that_never_comes(broker: OddBroker) -> None:

@@ -137,7 +137,7 @@ def test_a_lock_ends_with_its_process(made: Folder) -> None:
     threading.Timer(0.2, holder.kill).start()
     # It is still held; that it ends soon is enough.
     with made.lock():
-        assert holder.wait(5) < 0
+        assert holder.wait(60) < 0
     holder.stdout.close()
 
 
@@ -147,7 +147,7 @@ def test_patience_has_an_end(made: Folder, monkeypatch: pytest.MonkeyPatch) -> N
         began = time.monotonic()
         with pytest.raises(SettingsError), made.lock():
             pytest.fail("two of them")
-        assert 0.1 <= time.monotonic() - began < 2
+        assert 0.1 <= time.monotonic() - began < 20
 
 
 def test_a_missing_folder(folder: Folder) -> None:

@@ -347,7 +347,7 @@ def test_nobody_answers(played: Played, path: Path, there: bool) -> None:
     begun = time.monotonic()
     with pytest.raises(BrokerUnreachable, match="is it the peer_port of one") as caught:
         try_to_join(path, played.address, "secret", SHORT_S)
-    assert SHORT_S <= time.monotonic() - begun < SHORT_S + 5
+    assert SHORT_S <= time.monotonic() - begun < SHORT_S + 20
     assert played.address in str(caught.value)
     assert_free(path)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import subprocess
 import sys
+from functools import cache
 from typing import Any
 
 import pytest
@@ -34,10 +35,10 @@ def all_commands() -> dict[str, Any]:
 
 
 ALL = all_commands()
-PARAMETERS = [(name, each) for name, command in ALL.items() for each in command.params]
 BARE_GROUPS = sorted({"", *GROUPS} - {WITHOUT_A_COMMAND})
 
 
+@cache
 def help_of(name: str) -> str:
     done = CliRunner().invoke(new_app(), [*name.split(), "--help"], prog_name="famulus", env={"COLUMNS": str(COLUMNS)})
     assert done.exit_code == ExitCode.DONE
@@ -73,14 +74,15 @@ def test_brackets_say_once_what_may_be_left_out(name: str) -> None:
     assert "{" not in usage
 
 
-@pytest.mark.parametrize(("name", "parameter"), PARAMETERS, ids=lambda each: getattr(each, "name", each))
-def test_every_option_and_argument_has_its_help(name: str, parameter: Any) -> None:
-    assert parameter.help
-    assert (
-        parameter.hidden
-        or re.search(rf"(^|[ ,]){re.escape(parameter.opts[-1])}\b", help_of(name))
-        or (parameter.metavar in help_of(name))
-    )
+@pytest.mark.parametrize("name", ALL)
+def test_every_option_and_argument_has_its_help(name: str) -> None:
+    for parameter in ALL[name].params:
+        assert parameter.help, parameter.name
+        assert (
+            parameter.hidden
+            or re.search(rf"(^|[ ,]){re.escape(parameter.opts[-1])}\b", help_of(name))
+            or (parameter.metavar in help_of(name))
+        ), parameter.name
 
 
 @pytest.mark.parametrize("name", [name for name in ALL if name])

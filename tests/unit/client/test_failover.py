@@ -26,7 +26,7 @@ from famulus.wire import parcels
 DISABLED: dict[str, Any] = {"outcome": "REJECTED", "reason": "disabled: this broker is shutting down"}
 STOPPED: dict[str, Any] = {"outcome": "UNKNOWN", "reason": "broker_lost: this broker stopped before the answer"}
 #: A move takes about 0.3 s; the rest is for a machine that has other things to do.
-SOON_S = 10.0
+SOON_S = 15.0
 
 
 class Asked(NamedTuple):
@@ -215,12 +215,24 @@ def brokers() -> Iterator[Callable[..., Broker]]:
 
 
 Brokers = Callable[..., Broker]
+Nowhere = Callable[[], str]
 
 
-def nowhere() -> str:
-    """An address at which nobody is."""
-    with socket.create_server(("127.0.0.1", 0)) as server:
-        return f"tcp://127.0.0.1:{server.getsockname()[1]}"
+@pytest.fixture
+def nowhere() -> Iterator[Nowhere]:
+    """Addresses at which nobody is: they are taken, and nobody listens there."""
+    taken: list[socket.socket] = []
+
+    def take() -> str:
+        taken.append(socket.socket())
+        # A broker that comes there later may listen all the same.
+        taken[-1].setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        taken[-1].bind(("127.0.0.1", 0))
+        return f"tcp://127.0.0.1:{taken[-1].getsockname()[1]}"
+
+    yield take
+    for each in taken:
+        each.close()
 
 
 def wait_until(holds: Callable[[], object], what: str) -> None:
@@ -239,14 +251,14 @@ def error_of(future: Future[bytes]) -> OutcomeError:
 # -- brokers that are not there -----------------------------------------------------------------------------------
 
 
-def test_the_first_address_is_dead(clients: Clients, brokers: Brokers) -> None:
+def test_the_first_address_is_dead(clients: Clients, brokers: Brokers, nowhere: Nowhere) -> None:
     dead, broker = nowhere(), brokers()
     client = clients([dead, broker.address])
     began = time.monotonic()
     future = client.submit("echo", b"hello")
     broker.serve()
     assert future.result(SOON_S) == b"hello"
-    assert time.monotonic() - began < 2
+    assert time.monotonic() - began < SOON_S
     assert client.client.address == broker.address
     assert client.client.addresses == [dead, broker.address]
     assert client.client.was_connected
@@ -261,7 +273,7 @@ def test_the_first_address_takes_connections_and_says_nothing(clients: Clients, 
         assert future.result(SOON_S) == b"hello"
 
 
-def test_none_is_there_and_the_addresses_are_named(clients: Clients) -> None:
+def test_none_is_there_and_the_addresses_are_named(clients: Clients, nowhere: Nowhere) -> None:
     first, second = nowhere(), nowhere()
     client = clients([first, second], timeout=0.8)
     error = error_of(client.submit("echo", b"hello"))
@@ -272,7 +284,7 @@ def test_none_is_there_and_the_addresses_are_named(clients: Clients) -> None:
     assert not client.client.was_connected
 
 
-def test_it_goes_round_until_one_is_there(clients: Clients) -> None:
+def test_it_goes_round_until_one_is_there(clients: Clients, nowhere: Nowhere) -> None:
     addresses = [nowhere(), nowhere()]
     client = clients(addresses)
     future = client.submit("echo", b"hello")
@@ -534,7 +546,7 @@ def test_the_only_broker_stops_in_the_middle_and_comes_back(clients: Clients, br
 # -- brokers that tell of others ----------------------------------------------------------------------------------
 
 
-def test_it_goes_to_a_broker_that_it_was_told_of(clients: Clients, brokers: Brokers) -> None:
+def test_it_goes_to_a_broker_that_it_was_told_of(clients: Clients, brokers: Brokers, nowhere: Nowhere) -> None:
     first, second, third = brokers(), brokers(), brokers()
     client = clients([first.address, nowhere()])
     asked = first.hear("NEEDBROKER")
@@ -616,7 +628,7 @@ def test_an_address_that_is_none_is_passed_over(clients: Clients, brokers: Broke
 # -- ends and bounds ----------------------------------------------------------------------------------------------
 
 
-def test_what_is_kept_for_later_is_bounded(clients: Clients) -> None:
+def test_what_is_kept_for_later_is_bounded(clients: Clients, nowhere: Nowhere) -> None:
     client = clients(nowhere(), timeout=0.5)
     largest = bytes(16 * 1024 * 1024)
     kept = [client.submit("echo", largest, at_least_once=True) for _ in range(16)]
@@ -667,11 +679,11 @@ def test_fifty_moves_leave_nothing_behind(clients: Clients, brokers: Brokers, ow
     assert {error_of(future).code for future in owed} <= {"broker_lost"}
 
 
-def test_close_in_every_state(clients: Clients, brokers: Brokers) -> None:
+def test_close_in_every_state(clients: Clients, brokers: Brokers, nowhere: Nowhere) -> None:
+    dead = nowhere()
     before = descriptors()
     for state in ("not started", "nobody there", "moving", "lost", "owed", "resting"):
         first, second = Broker(), Broker()
-        dead = nowhere()
         given = {"nobody there": [dead], "moving": [dead, dead.replace("127.0.0.1", "127.0.0.2")]}
         client = clients(given.get(state, [first.address, second.address]))
         futures = []

@@ -10,6 +10,9 @@ from pathlib import Path
 import httpx
 import pytest
 
+from famulus.journal import apart as journal_apart
+from famulus.tables import apart as tables_apart
+from famulus.web import findings
 from famulus.web.app import Api, make_app
 from famulus.web.events import Events
 from famulus.web.findings import Findings
@@ -18,6 +21,14 @@ from famulus.web.status.board import Board
 from famulus.wire import status
 
 HERE = "127.0.0.1"
+
+
+@pytest.fixture(autouse=True)
+def patience(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Files are read in a process of its own, which takes its time to start on a busy machine."""
+    monkeypatch.setattr(findings, "WAIT_S", 120.0)
+    for apart in (journal_apart, tables_apart):
+        monkeypatch.setattr(apart, "SECONDS_MAX", 120.0)
 
 
 class Clock:

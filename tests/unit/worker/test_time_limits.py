@@ -176,7 +176,7 @@ def test_what_is_lost_does_not_keep_the_worker_from_ending(bell: Bell, collect: 
     collect(threads, 1)
     began = time.monotonic()
     assert not threads.close()
-    assert time.monotonic() - began < 1.0
+    assert time.monotonic() - began < 10
     go_on.set()
     assert threads.end(20.0)
 
