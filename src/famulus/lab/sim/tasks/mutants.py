@@ -19,12 +19,13 @@ from famulus.core.dispatch.chooser import Candidate
 from famulus.core.dispatch.delays import Delays
 from famulus.core.dispatch.delegates import HOPS_MAX, Delegate, Delegates
 from famulus.core.dispatch.drain import Drain
-from famulus.core.dispatch.flows import Flow
+from famulus.core.dispatch.flows import FlowTable
 from famulus.core.dispatch.lru import LRU
 from famulus.core.dispatch.outcomes import Outcomes
 from famulus.core.dispatch.parts import Parts
 from famulus.core.dispatch.questions import Questions
 from famulus.core.dispatch.repeats import Known, Repeats
+from famulus.core.dispatch.service import Service
 from famulus.core.dispatch.service_time import ServiceTime
 from famulus.core.dispatch.session import Session, take_slot
 from famulus.core.dispatch.sessions import Sessions
@@ -394,7 +395,9 @@ def _late_answer_counts(parts: Parts, identity: bytes, ticket: bytes, header: by
 
 
 @OF_SEVERAL_BROKERS.breaks(Repeats, "end", "no-memory", Invariant.MEMORY)
-def _nothing_is_remembered(self: Repeats, known: Known, tail: bytes, body: bytes, now_ns: int) -> None:
+def _nothing_is_remembered(
+    self: Repeats, known: Known, service: Service, tail: bytes, body: bytes, now_ns: int
+) -> None:
     """A broker forgets how a task with an id of its own ended."""
     self.drop(known)
 
@@ -403,7 +406,7 @@ def _nothing_is_remembered(self: Repeats, known: Known, tail: bytes, body: bytes
 def _id_is_everybodys(self: Repeats, key: bytes, now_ns: int) -> Known | None:
     """A task is remembered by its id alone, whoever's it is."""
     of_anybody = key.split(b"\0", 2)[2]
-    for each in (*self._open, *self._ended):
+    for each in self._known:
         if each.split(b"\0", 2)[2] == of_anybody:
             return _get(self, each, now_ns)
     return None
@@ -490,7 +493,7 @@ def _replaced_keys_stay(self: Accounts, key: bytes, name: bytes, bearers: Bearer
 
 
 @OF_RIGHTS.breaks(Account, "follow", "flows-outlive-rights", Invariant.REVOCATION)
-def _flows_outlive_rights(self: Account, terms: inner.PrincipalTerms, flows: dict[bytes, Flow]) -> None:
+def _flows_outlive_rights(self: Account, terms: inner.PrincipalTerms, flows: FlowTable) -> None:
     """What a router decided about a header still counts when its principal has other rights."""
     _follow(self, terms, flows if self.is_void else self.flows)
 
