@@ -18,6 +18,7 @@ from famulus.core.dispatch.cancels import Cancels
 from famulus.core.dispatch.chooser import Candidate
 from famulus.core.dispatch.delays import Delays
 from famulus.core.dispatch.delegates import HOPS_MAX, Delegate, Delegates
+from famulus.core.dispatch.dispatcher import Dispatcher
 from famulus.core.dispatch.drain import Drain
 from famulus.core.dispatch.flows import FlowTable
 from famulus.core.dispatch.lru import LRU
@@ -63,6 +64,8 @@ _ticket_back = Assignment.ticket_back
 _find = Delegates.find
 _answer_of_peer = delegation.answer
 _get = Repeats.get
+_follow_named = Dispatcher._follow_named
+_remember = Service.remember
 _connect = Sessions.connect
 _on_lost = ClientSession.on_lost
 _accept = Router._accept
@@ -400,6 +403,24 @@ def _nothing_is_remembered(
 ) -> None:
     """A broker forgets how a task with an id of its own ended."""
     self.drop(known)
+
+
+@OF_SEVERAL_BROKERS.breaks(Dispatcher, "_follow_named", "flows-forget-ids", Invariant.MEMORY)
+def _ended_is_new_by_a_flow(
+    self: Dispatcher, account: Account, client: bytes, envelope: bytes, header: bytes, body: bytes
+) -> bool:
+    """A task by a known flow is not looked for among those that have ended."""
+    known = self.repeats._known
+    ended = {key: known.pop(key) for key in list(known) if known[key].until_ns}
+    is_known = _follow_named(self, account, client, envelope, header, body)
+    self.repeats._known = ended | known
+    return is_known
+
+
+@OF_SEVERAL_BROKERS.breaks(Service, "remember", "forgets-too-soon", Invariant.MEMORY)
+def _forget_soon(self: Service, terms: inner.Terms) -> None:
+    """A broker does not remember a task for as long as its service says."""
+    _remember(self, terms._replace(results_age_ms=terms.results_age_ms // 10))
 
 
 @OF_SEVERAL_BROKERS.breaks(Repeats, "get", "ids-of-everybody", Invariant.MEMORY, Invariant.DELIVERY)
