@@ -7,7 +7,7 @@ import tracemalloc
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from hypothesis.stateful import Bundle, RuleBasedStateMachine, invariant, precondition, rule
+from hypothesis.stateful import Bundle, RuleBasedStateMachine, initialize, invariant, precondition, rule
 from tests.longer import examples
 
 from famulus.core.clock import NEVER_NS, NS_PER_MS, NS_PER_S
@@ -17,6 +17,7 @@ from famulus.core.dispatch.backlog import Backlog
 from famulus.core.dispatch.error_workers import ErrorWorkers
 from famulus.core.dispatch.flows import Flow
 from famulus.core.dispatch.liveness import Liveness
+from famulus.core.dispatch.repeats import OVERHEAD_BYTES, Known, Repeats
 from famulus.core.dispatch.service import Service
 from famulus.core.dispatch.session import Session
 from famulus.core.dispatch.strangers import name_of_connection
@@ -25,6 +26,85 @@ from famulus.core.timers import TICK_NS, Timed, Timers
 from famulus.wire.inner import SessionTerms, Terms
 
 THOROUGH = settings(max_examples=examples(30), stateful_step_count=60, deadline=None)
+
+
+# -- repeats --------------------------------------------------------------------------------------------------------
+
+
+class RepeatsMachine(RuleBasedStateMachine):
+    """Tasks of three services whose memories differ. The model: what each service has, the oldest first."""
+
+    @initialize(tasks_max=st.sampled_from([3, 1000]), bytes_max=st.sampled_from([2000, 1 << 30]))
+    def begin(self, tasks_max: int, bytes_max: int) -> None:
+        self.repeats = Repeats(tasks_max, bytes_max)
+        self.bounds = tasks_max, bytes_max
+        self.services = [Service(b"%d" % number) for number in range(3)]
+        self.ended: dict[Service, list[tuple[Known, int]]] = {service: [] for service in self.services}
+        self.open: list[Known] = []
+        self.now_ns = 1
+
+    @rule(number=st.integers(0, 2), count=st.integers(0, 4), size=st.integers(0, 2000), age_ns=st.integers(1, 20))
+    def configure(self, number: int, count: int, size: int, age_ns: int) -> None:
+        service = self.services[number]
+        service.results_max, service.results_bytes_max, service.results_age_ns = count, size, age_ns
+
+    @rule(passed_ns=st.integers(0, 10))
+    def pass_time(self, passed_ns: int) -> None:
+        self.now_ns += passed_ns
+
+    @rule(key=st.sampled_from(b"abcdefgh"))
+    def ask(self, key: int) -> None:
+        name = bytes([key])
+        if self.repeats.get(name, self.now_ns) is None:
+            self.open.append(self.repeats.begin(name))
+
+    @precondition(lambda self: self.open)
+    @rule(data=st.data(), number=st.integers(0, 2), size=st.integers(0, 900), is_dropped=st.booleans())
+    def end(self, data: st.DataObject, number: int, size: int, is_dropped: bool) -> None:
+        known = self.open.pop(data.draw(st.integers(0, len(self.open) - 1)))
+        service = self.services[number]
+        if is_dropped:
+            self.repeats.drop(known)
+            return
+        self.repeats.end(known, service, b"", bytes(size), self.now_ns)
+        line = self.ended[service]
+        line.append((known, OVERHEAD_BYTES + 1 + size))
+        while line and (
+            len(line) > service.results_max
+            or sum(each for _, each in line) > service.results_bytes_max
+            or line[0][0].until_ns <= self.now_ns
+        ):
+            line.pop(0)
+        self._make_room()
+
+    def _make_room(self) -> None:
+        def size(service: Service) -> int:
+            return sum(each for _, each in self.ended[service])
+
+        tasks_max, bytes_max = self.bounds
+        while sum(map(len, self.ended.values())) > tasks_max or sum(map(size, self.services)) > bytes_max:
+            largest = max(map(size, self.services))
+            # Of two that are equally large, either may forget.
+            forgetful = [each for each in self.services if size(each) == largest]
+            known = [each for each in forgetful if self.repeats._known.get(self.ended[each][0][0].key) is None]
+            self.ended[(known or forgetful)[0]].pop(0)
+
+    @invariant()
+    def knows_what_it_should(self) -> None:
+        should = {known.key: known for line in self.ended.values() for known, _ in line if known.until_ns > self.now_ns}
+        should |= {known.key: known for known in self.open}
+        names = [bytes([key]) for key in b"abcdefgh"]
+        assert {name: known for name in names if (known := self.repeats.get(name, self.now_ns))} == should
+
+    @invariant()
+    def counts(self) -> None:
+        sizes = [size for line in self.ended.values() for _, size in line]
+        assert (self.repeats._tasks, self.repeats._bytes) == (len(sizes), sum(sizes))
+        assert all(memory.ended for memory in self.repeats._memories.values())
+
+
+TestRepeats = RepeatsMachine.TestCase
+TestRepeats.settings = THOROUGH
 
 
 # -- LRU ----------------------------------------------------------------------------------------------------------

@@ -39,6 +39,7 @@ EVENTS = {
     "broker drained": 10,
     "came over two brokers or more": 100,
     "failover of a client": 30,
+    "given out again when its answer was forgotten": 3,
     "handed over to another family": 100,
     "handed over within the family": 500,
     "late answer": 200,

@@ -42,6 +42,10 @@ class ServicePolicy(Struct, frozen=True, forbid_unknown_fields=True):
     backlog_bytes_max: Annotated[int, Meta(ge=0, le=1 << 40)] = 64 * 1024 * 1024
     #: How long a task may wait for a slot, however long its time-out is.
     backlog_age_ms: Annotated[int, Meta(ge=1, le=limits.TIMEOUT_MS_MAX)] = 30_000
+    #: How many outcomes of tasks whose message_id the client chose are kept for those who ask again, and how long.
+    results_max: Annotated[int, Meta(ge=0, le=100_000_000)] = 10_000
+    results_bytes_max: Annotated[int, Meta(ge=0, le=1 << 40)] = 64 * 1024 * 1024
+    results_age_ms: Annotated[int, Meta(ge=1, le=limits.TIMEOUT_MS_MAX)] = 120_000
     #: Which of the workers with a free slot gets a task; see docs/decisions/choosing-the-worker.md.
     policy: Policy = "lru"
     #: What becomes of a task when the connection of its client is lost.
@@ -58,6 +62,9 @@ class ServicePolicy(Struct, frozen=True, forbid_unknown_fields=True):
             backlog_bytes_max=self.backlog_bytes_max,
             backlog_age_ms=self.backlog_age_ms,
             policy=POLICIES.index(self.policy),
+            results_max=self.results_max,
+            results_bytes_max=self.results_bytes_max,
+            results_age_ms=self.results_age_ms,
             abandoned_is_cancelled=self.abandon == "cancel",
             credit=credit,
         )

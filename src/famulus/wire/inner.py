@@ -41,7 +41,8 @@ BROKER: Final = "broker/"
 
 # Verbs of decisions.
 HELLO: Final = b"H"  # [number: zeros]                                    a router is there
-# [service][terms][worker head][client head][message_id][epoch, or empty][visited][client's token, or empty]
+# [service][terms][worker head][client head][message_id if the client gave one, or empty][epoch, or empty][visited]
+# [client's token, or empty]
 # [the principal for whom another broker passes it on, or empty][mark of its key, or empty]      a task
 ACCEPT: Final = b"T"
 ANSWER: Final = b"A"  # [outcome: O, E; of a delegate, or if it was cancelled, also R or U][tail]  the answer to a task
@@ -99,9 +100,9 @@ NO_NUMBER: Final = bytes(8)
 EPOCH_BYTES: Final = 8
 MARK_BYTES: Final = 4
 
-_TERMS: Final = struct.Struct("!IBBHIQIBII")
+_TERMS: Final = struct.Struct("!IBBHIQIBIQIII")
 #: Where the delay is in them.
-_DELAY_AT: Final = 29
+_DELAY_AT: Final = 45
 # Of the byte that says how a task is delivered.
 _AT_LEAST_ONCE: Final = 1
 _ABANDONED_IS_CANCELLED: Final = 2
@@ -131,6 +132,10 @@ class Terms(NamedTuple):
     backlog_age_ms: int
     #: How its worker is chosen: a place in `POLICIES`.
     policy: int = 0
+    #: How many outcomes are kept of tasks with an id of their client's own, how large, and for how long.
+    results_max: int = 0
+    results_bytes_max: int = 0
+    results_age_ms: int = 0
     #: It is cancelled when the connection of its client is lost.
     abandoned_is_cancelled: bool = False
     #: A second attempt: at another worker than the first one, or not at all.
@@ -168,12 +173,13 @@ def write_terms(terms: Terms) -> bytes:
 
 
 def read_terms(frame: bytes) -> Terms:
-    timeout, priority, delivery, attempts, tasks, size, age, policy, credit, delay = _unpack(_TERMS, frame)
+    timeout, priority, delivery, attempts, tasks, size, age, policy, *results, credit, delay = _unpack(_TERMS, frame)
     if policy >= len(POLICIES):
         raise ProtocolError(reasons.BAD_FRAMES, f"there is no policy {policy}")
     at_least_once, cancelled = bool(delivery & _AT_LEAST_ONCE), bool(delivery & _ABANDONED_IS_CANCELLED)
     hedge = bool(delivery & _HEDGE)
-    return Terms(timeout, priority, at_least_once, attempts, tasks, size, age, policy, cancelled, hedge, credit, delay)
+    first = timeout, priority, at_least_once, attempts, tasks, size, age, policy
+    return Terms._make((*first, *results, cancelled, hedge, credit, delay))
 
 
 def with_delay(terms: bytes, delay_ms: int) -> bytes:

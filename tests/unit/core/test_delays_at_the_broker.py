@@ -116,7 +116,7 @@ def test_a_header_with_a_delay_is_not_remembered(broker: Broker, ann: Client, bo
     for _ in range(2):
         ann.asks("echo", delay_ms=1000)
     assert (broker.core.counters.by_flow, len(broker.core.flows)) == (0, 0)
-    assert not broker.core.repeats._open, "its id is not its client's own"
+    assert not broker.core.repeats._known, "its id is not its client's own"
     ann.asks("echo", delay_ms=0)
     assert len(broker.core.flows) == 1, "that is no delay"
     for delay_ms in range(1, 6000, 50):

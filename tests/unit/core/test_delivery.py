@@ -25,10 +25,13 @@ def test_terms_are_what_the_policy_says() -> None:
         backlog_tasks_max=3,
         backlog_bytes_max=4,
         backlog_age_ms=5,
+        results_max=6,
+        results_bytes_max=7,
+        results_age_ms=8,
         policy="ewma",
         abandon="cancel",
     )
-    assert policy.terms(None, 9) == (1, 9, True, 2, 3, 4, 5, 2, True, False, 0, 0)
+    assert policy.terms(None, 9) == (1, 9, True, 2, 3, 4, 5, 2, 6, 7, 8, True, False, 0, 0)
     assert policy.terms(None, 9, 7).credit == 7
 
 
@@ -52,6 +55,9 @@ def test_the_default_is_at_most_once() -> None:
         {"backlog_tasks_max": -1},
         {"backlog_bytes_max": -1},
         {"backlog_age_ms": 0},
+        {"results_max": -1},
+        {"results_bytes_max": -1},
+        {"results_age_ms": 0},
         {"timeout": 5},
     ],
     ids=str,

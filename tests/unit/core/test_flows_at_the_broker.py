@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -59,10 +59,12 @@ def test_ids_that_the_dispatcher_makes_are_uuids_and_differ(broker: Broker, ann:
         seen.add(task.fields["message_id"])
         bob.answers(task)
     assert len(seen) == 5
-    assert sum(re.fullmatch(UUID, message_id) is not None for message_id in seen) == 4, "the first is the router's"
+    assert all(re.fullmatch(UUID, message_id) for message_id in seen)
 
 
-def test_a_header_with_its_own_message_id_is_asked_about_every_time(broker: Broker, ann: Client, bob: Worker) -> None:
+def test_without_a_token_a_header_with_its_own_message_id_is_asked_about_every_time(
+    broker: Broker, ann: Client, bob: Worker
+) -> None:
     for number in range(2):
         ann.asks("echo", message_id=f"mine-{number}")
         bob.answers(bob.gets_task())
@@ -151,8 +153,116 @@ def test_a_full_table_forgets_its_oldest_flow() -> None:
     table = flows.table(b"")
     for header in (b"a", b"b", b"a", b"c"):
         flows.install(table, header, flows.epoch, flow())
-    assert [header for header in (b"a", b"b", b"c") if table.get(header)] == [b"b", b"c"]
+    assert [header for header in (b"a", b"b", b"c") if table.plain.get(header)] == [b"b", b"c"]
     assert len(flows) == 2
+
+
+# -- ids of the client's own ----------------------------------------------------------------------------------------
+
+TOKEN = "t" * 32
+
+
+def named(ann: Client, message_id: str, service: str = "echo", **fields: Any) -> None:
+    ann.asks(service, message_id=message_id, client_token=TOKEN, **fields)
+
+
+def test_headers_that_differ_in_their_id_alone_are_known(broker: Broker, ann: Client, bob: Worker) -> None:
+    named(ann, "first", remark="hello")
+    bob.answers(bob.gets_task())
+    first = ann.hears_one()
+    broker.routers_answer = False
+    for message_id in ("second", "order 7/a:b#1", "x" * 128):
+        named(ann, message_id, remark="hello")
+        task = bob.gets_task()
+        assert (task.fields["message_id"], task.fields["remark"]) == (message_id, "hello")
+        assert "client_token" not in task.fields
+        bob.answers(task, b"answer")
+        heard = ann.hears_one()
+        assert (heard.fields, heard.body) == (first.fields | {"message_id": message_id}, b"answer")
+    assert broker.asked == []
+    assert broker.core.counters.by_flow == 3
+
+
+def test_a_repeat_by_a_known_flow_runs_nothing(broker: Broker, ann: Client, bob: Worker) -> None:
+    named(ann, "first")
+    bob.answers(bob.gets_task())
+    ann.hears()
+    named(ann, "second", envelope=b"1")
+    task = bob.gets_task()
+    named(ann, "second", envelope=b"2")
+    assert bob.hears() == []
+    bob.answers(task, b"answer")
+    named(ann, "second", envelope=b"3")
+    assert [(heard.envelope, heard.body) for heard in ann.hears()] == [
+        (b"1", b"answer"),
+        (b"2", b"answer"),
+        (b"3", b"answer"),
+    ]
+    assert bob.hears() == []
+    counters = broker.core.counters
+    assert (counters.repeated, counters.accepted, counters.by_flow) == (2, 2, 1)
+
+
+def test_a_repeat_is_known_whichever_way_the_first_one_came(broker: Broker, ann: Client, bob: Worker) -> None:
+    named(ann, "by a router")
+    bob.answers(bob.gets_task())
+    named(ann, "by a flow")
+    bob.answers(bob.gets_task())
+    named(ann, "by a router")
+    broker.core.flows.clear()
+    named(ann, "by a flow")
+    assert bob.hears() == []
+    assert [heard.fields["outcome"] for heard in ann.hears()] == ["OK"] * 4
+
+
+@pytest.mark.parametrize("message_id", ['a"b', "a\\b", "ü", "\t", "", "x" * 129])
+def test_an_id_that_is_not_plain_is_for_a_router(broker: Broker, ann: Client, bob: Worker, message_id: str) -> None:
+    named(ann, "first")
+    bob.gets_task()
+    broker.routers_answer = False
+    named(ann, message_id)
+    assert len(broker.asked) == 1
+    broker.decide()
+    assert broker.core.counters.by_flow == 0
+
+
+def test_a_header_without_the_id_is_not_the_same_header(broker: Broker, ann: Client, bob: Worker) -> None:
+    named(ann, "first")
+    bob.gets_task()
+    (rest,) = broker.core.accounts.others.flows.named
+    ann.sends(b"", rest, b"")
+    assert ann.hears_one().code == "bad_header"
+    assert bob.hears() == []
+
+
+@pytest.mark.parametrize(
+    "header",
+    [
+        b'{"request":"TASK","type":"REQUEST","service":"echo","message_id": "%b","client_token":"t"}',
+        b'{"request":"TASK","type":"REQUEST","service":"echo","message\\u005fid":"%b","client_token":"t"}',
+        b'{"request":"TASK","type":"REQUEST","service":"echo","headers":{"message_id":"a"},"message_id":"%b",'
+        b'"client_token":"t"}',
+        b'{"request":"TASK","type":"REQUEST","service":"echo","headers":{"a":"message_id"},"message_id":"%b",'
+        b'"client_token":"t"}',
+        b'{"request":"TASK","type":"REQUEST","service":"echo","message_id":"%b"}',
+    ],
+)
+def test_where_it_is_not_obvious_whose_or_where_the_id_is_a_router_is_asked(
+    broker: Broker, ann: Client, bob: Worker, header: bytes
+) -> None:
+    for message_id in (b"first", b"second"):
+        ann.sends(b"", header % message_id, b"")
+        task = bob.gets_task()
+        assert task.fields["message_id"] == message_id.decode()
+        bob.answers(task)
+    assert broker.core.counters.by_flow == 0
+    assert not broker.core.accounts.others.flows.named
+
+
+def test_streams_with_ids_are_for_routers(broker: Broker, ann: Client, bob: Worker) -> None:
+    named(ann, "first", credit=5)
+    bob.gets_task()
+    assert not broker.core.accounts.others.flows.named
 
 
 def test_long_headers_and_other_epochs_are_not_remembered() -> None:

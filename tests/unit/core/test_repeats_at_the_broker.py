@@ -8,9 +8,11 @@ from typing import TYPE_CHECKING
 import pytest
 
 from famulus.core.clock import NS_PER_S
+from famulus.core.delivery import ServicePolicy
 from famulus.core.dispatch.bounds import Bounds
 from famulus.core.dispatch.decisions import WAITERS_MAX
-from famulus.core.dispatch.repeats import KEEP_NS, OVERHEAD_BYTES, Repeats
+from famulus.core.dispatch.repeats import OVERHEAD_BYTES, Repeats
+from famulus.core.dispatch.service import Service
 
 if TYPE_CHECKING:
     from tests.unit.core.conftest import Broker, Client, Worker
@@ -101,7 +103,7 @@ def test_it_is_forgotten_after_a_while(broker: Broker, ann: Client, bob: Worker)
     ann.asks("echo", message_id="mine")
     bob.answers(bob.gets_task())
     ann.hears()
-    broker.later(KEEP_NS / 1_000_000, bob)
+    broker.later(ServicePolicy().results_age_ms, bob)
     ann.asks("echo", message_id="mine")
     bob.gets_task()
 
@@ -132,45 +134,117 @@ def test_a_draining_broker_still_tells_what_it_knows(broker: Broker, ann: Client
     assert ann.hears_outcome() == "OK"
 
 
-def test_without_room_a_task_runs_and_is_not_remembered(broker_with: Callable[..., Broker]) -> None:
-    broker = broker_with(Bounds(results_max=1))
-    ann, bob = broker.client("ann"), broker.worker("bob", slots=2).starts()
-    ann.asks("echo", message_id="first")
-    ann.asks("echo", message_id="second")
+# -- how much is remembered -----------------------------------------------------------------------------------------
+
+
+def end(repeats: Repeats, key: bytes, service: Service, body: bytes = b"", now_ns: int = 1) -> None:
+    repeats.end(repeats.begin(key), service, b"tail", body, now_ns)
+
+
+def service_with(name: bytes = b"echo", count: int = 1000, size: int = 1 << 20, age_ns: int = 1000) -> Service:
+    service = Service(name)
+    service.results_max, service.results_bytes_max, service.results_age_ns = count, size, age_ns
+    return service
+
+
+def known_of(repeats: Repeats, keys: str, now_ns: int = 1) -> str:
+    return "".join(key for key in keys if repeats.get(key.encode(), now_ns))
+
+
+def test_however_many_are_open_all_are_remembered(broker_with: Callable[..., Broker]) -> None:
+    broker = broker_with(Bounds(results_max=1), echo=ServicePolicy(results_max=1))
+    ann, bob = broker.client("ann"), broker.worker("bob", slots=3).starts()
+    for message_id in ("first", "second", "first"):
+        ann.asks("echo", message_id=message_id)
     tasks = bob.hears()
+    assert len(tasks) == 2
     for task in tasks:
         bob.answers(task)
-    assert [heard.fields["outcome"] for heard in ann.hears()] == ["OK", "OK"]
-    assert len(broker.core.repeats._ended) == 1
+    assert [heard.fields["outcome"] for heard in ann.hears()] == ["OK"] * 3
+    assert broker.core.repeats._tasks == 1
 
 
-def test_count_and_bytes_are_bounded_and_the_oldest_goes_first() -> None:
-    repeats = Repeats(tasks_max=3, bytes_max=2 * (OVERHEAD_BYTES + 1000))
+def test_count_and_bytes_of_a_service_are_bounded_and_its_oldest_goes_first() -> None:
+    repeats = Repeats(tasks_max=1000, bytes_max=1 << 30)
+    service = service_with(count=3, size=2 * (OVERHEAD_BYTES + 1000))
     for key in (b"a", b"b", b"c"):
-        known = repeats.begin(key)
-        assert known is not None
-        repeats.end(known, b"tail", bytes(900), now_ns=1)
-    assert [key for key in (b"a", b"b", b"c") if repeats.get(key, 1)] == [b"b", b"c"]
+        end(repeats, key, service, bytes(900))
+    assert known_of(repeats, "abc") == "bc"
     for key in (b"d", b"e", b"f", b"g"):
-        known = repeats.begin(key)
-        assert known is not None
-        repeats.end(known, b"", b"", now_ns=2)
-    assert len(repeats._ended) == 3
-    repeats.get(b"x", 2 + KEEP_NS)
-    assert not repeats._ended
-    assert repeats._bytes == 0
+        end(repeats, key, service)
+    assert known_of(repeats, "abcdefg") == "efg"
+    assert len(repeats._known) == 3
 
 
-def test_what_begins_anew_takes_the_place_of_what_ended() -> None:
-    repeats = Repeats(10, 10_000)
-    known = repeats.begin(b"a")
-    assert known is not None
-    repeats.end(known, b"tail", b"body", 1)
+def test_what_is_too_old_is_not_known_and_makes_room() -> None:
+    repeats = Repeats(10, 1 << 20)
+    service = service_with(age_ns=100)
+    end(repeats, b"a", service, now_ns=1)
+    assert known_of(repeats, "a", 100) == "a"
+    assert known_of(repeats, "a", 101) == ""
+    end(repeats, b"b", service, now_ns=101)
+    assert list(repeats._known) == [b"b"]
+
+
+def test_no_service_makes_a_broker_forget_anothers() -> None:
+    repeats = Repeats(1000, 1 << 20)
+    rare, busy = service_with(b"rare", count=2), service_with(b"busy", count=3)
+    end(repeats, b"r", rare)
+    for number in range(100):
+        end(repeats, b"%d" % number, busy)
+    assert known_of(repeats, "r") == "r"
+    assert repeats._tasks == 4
+
+
+def test_beyond_the_bound_of_all_the_largest_memory_forgets() -> None:
+    repeats = Repeats(4, 1 << 20)
+    rare, busy = service_with(b"rare"), service_with(b"busy")
+    end(repeats, b"r", rare)
+    for key in (b"a", b"b", b"c", b"d", b"e"):
+        end(repeats, key, busy)
+    assert known_of(repeats, "rabcde") == "rcde"
+    large = Repeats(1000, 2 * (OVERHEAD_BYTES + 10_000))
+    end(large, b"r", rare, bytes(100))
+    end(large, b"a", busy, bytes(10_000))
+    end(large, b"b", busy, bytes(10_000))
+    assert known_of(large, "rab") == "rb"
+
+
+def test_a_service_that_keeps_nothing_keeps_nothing() -> None:
+    repeats = Repeats(10, 1 << 20)
+    end(repeats, b"a", service_with(count=0))
+    assert not repeats._known
+    assert not repeats._memories
+    assert (repeats._tasks, repeats._bytes) == (0, 0)
+
+
+def test_what_begins_anew_is_not_what_ended() -> None:
+    repeats = Repeats(10, 1 << 20)
+    service = service_with(age_ns=1)
+    end(repeats, b"a", service, now_ns=1)
     second = repeats.begin(b"a")
-    assert second is not None
-    assert repeats._bytes == 0
+    end(repeats, b"b", service, now_ns=5)  # which looks for what is too old
+    assert repeats.get(b"a", 5) is second
     repeats.drop(second)
-    assert repeats.get(b"a", 1) is None
+    assert repeats.get(b"a", 5) is None
+
+
+def test_a_service_has_the_memory_that_its_config_says(broker_with: Callable[..., Broker]) -> None:
+    broker = broker_with(echo=ServicePolicy(results_max=1), again=ServicePolicy(results_age_ms=1000))
+    ann, bob = broker.client("ann"), broker.worker("bob", "echo", "again").starts()
+
+    def runs(service: str, message_id: str) -> bool:
+        ann.asks(service, message_id=message_id, client_token="a" * 16)
+        has_run = bool(tasks := bob.hears())
+        for task in tasks:
+            bob.answers(task)
+        assert ann.hears_outcome() == "OK"
+        return has_run
+
+    assert [runs("echo", name) for name in ("a", "b", "b", "a")] == [True, True, False, True]
+    assert [runs("again", name) for name in ("a", "b", "b", "a")] == [True, True, False, False]
+    broker.later(1000, bob)
+    assert [runs("again", "a"), runs("echo", "a")] == [True, False]
 
 
 def test_one_too_many_to_ask_is_not_told_that_it_did_not_run(broker: Broker, ann: Client, bob: Worker) -> None:

@@ -26,6 +26,9 @@ terms = st.builds(
     backlog_bytes_max=st.integers(0, 1 << 40),
     backlog_age_ms=st.integers(1, limits.TIMEOUT_MS_MAX),
     policy=st.integers(0, len(inner.POLICIES) - 1),
+    results_max=st.integers(0, 100_000_000),
+    results_bytes_max=st.integers(0, 1 << 40),
+    results_age_ms=st.integers(1, limits.TIMEOUT_MS_MAX),
     abandoned_is_cancelled=st.booleans(),
     credit=st.integers(0, limits.CREDIT_MAX),
     delay_ms=st.integers(0, limits.DELAY_MS_MAX),
@@ -59,6 +62,9 @@ def test_the_widest_policy_that_settings_allow_fits_into_terms() -> None:
         backlog_tasks_max=10_000_000,
         backlog_bytes_max=1 << 40,
         backlog_age_ms=limits.TIMEOUT_MS_MAX,
+        results_max=100_000_000,
+        results_bytes_max=1 << 40,
+        results_age_ms=limits.TIMEOUT_MS_MAX,
     )
     widest = policy.terms(2**53, limits.PRIORITY_MAX)
     assert inner.read_terms(inner.write_terms(widest)) == widest
@@ -194,7 +200,7 @@ def test_a_fault_says_why_in_a_header(router: Router) -> None:
 
 
 def test_heads_become_headers_with_what_the_dispatcher_adds(router: Router) -> None:
-    asked = headers.write("TASK", "REQUEST", service='a"b', timeout_ms=5, attempt=7, note={"x": [1]})
+    asked = headers.write("TASK", "REQUEST", service='a"b', message_id="m", timeout_ms=5, attempt=7, note={"x": [1]})
     (decision,) = router.decide([[NUMBER, inner.FROM_CLIENT, b"", asked]])
     _, _, service, packed, to_worker, to_client, message_id, epoch, visited, token, passed_for, mark = decision
     assert inner.read_epoch(epoch) == 1
@@ -205,7 +211,7 @@ def test_heads_become_headers_with_what_the_dispatcher_adds(router: Router) -> N
         "request": "TASK",
         "type": "REQUEST",
         "service": 'a"b',
-        "message_id": "made",
+        "message_id": "m",
         "note": {"x": [1]},
         "attempt": 1,
         "timeout_ms": 4,
@@ -214,7 +220,7 @@ def test_heads_become_headers_with_what_the_dispatcher_adds(router: Router) -> N
         "request": "TASK",
         "type": "RESPONSE",
         "service": 'a"b',
-        "message_id": "made",
+        "message_id": "m",
         "outcome": "OK",
     }
 

@@ -11,10 +11,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from famulus.core.clock import NS_PER_S
+from famulus.core.dispatch.flows import FlowTable
 from famulus.wire import inner
 
 if TYPE_CHECKING:
-    from famulus.core.dispatch.flows import Flow, Flows
+    from famulus.core.dispatch.flows import Flows
 
 _BROKER: Final = inner.BROKER.encode()
 
@@ -29,7 +30,7 @@ class Account:
         #: What it calls is counted.
         self.is_named = bool(name)
         #: What routers decided about the headers of those who have the same rights.
-        self.flows: dict[bytes, Flow] = {}
+        self.flows = FlowTable()
         self.terms = inner.NO_TERMS
         self.is_limited = False
         #: The config does not know it (any more): nothing that it sends is read.
@@ -44,7 +45,7 @@ class Account:
     def is_broker(self) -> bool:
         return self.name.startswith(_BROKER)
 
-    def follow(self, terms: inner.PrincipalTerms, flows: dict[bytes, Flow]) -> None:
+    def follow(self, terms: inner.PrincipalTerms, flows: FlowTable) -> None:
         """What the config says about it now."""
         if self.is_void or terms.tasks_per_s != self.terms.tasks_per_s:
             self._left = float(terms.tasks_per_s)
@@ -54,7 +55,7 @@ class Account:
         self.is_void = False
 
     def void(self) -> None:
-        self.flows = {}
+        self.flows = FlowTable()
         self.is_void = True
 
     def refusal(self, now_ns: int) -> bytes:

@@ -22,8 +22,8 @@ class Bounds(Struct, frozen=True, forbid_unknown_fields=True):
     questions_bytes_max: _Bytes = 256 * 1024 * 1024
     #: Headers whose meaning is remembered; with 0, a router is asked about every message.
     flows_max: Annotated[int, Meta(ge=0, le=10_000_000)] = 10_000
-    #: Outcomes, with bodies, of tasks whose message_id the client chose: kept for two minutes for those who ask again.
-    results_max: _Count = 10_000
-    results_bytes_max: _Bytes = 64 * 1024 * 1024
+    #: Outcomes, with bodies, of tasks whose message_id the client chose, over all services: kept for who asks again.
+    results_max: _Count = 1_000_000
+    results_bytes_max: _Bytes = 1 << 30
     workers_max: _Count = 100_000
     services_max: _Count = 20_000

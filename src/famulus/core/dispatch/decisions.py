@@ -12,6 +12,7 @@ from famulus.core.dispatch.flows import Flow
 from famulus.core.dispatch.outgoing import Frames
 from famulus.core.dispatch.parts import Parts
 from famulus.core.dispatch.questions import Question
+from famulus.core.dispatch.repeats import Known
 from famulus.core.dispatch.service import Service
 from famulus.core.dispatch.session import Session
 from famulus.core.dispatch.sessions import IN_USE, NOT_YOURS
@@ -44,6 +45,9 @@ def _on_accept(parts: Parts, question: Question, decision: Frames) -> None:
         decision
     )
     _demand(question.origin == inner.FROM_CLIENT and (not passed_for or question.account.is_broker))
+    is_named = bool(message_id)
+    if not is_named:
+        message_id = parts.message_ids.next()
     account = parts.accounts.now_of(question.asker, question.account)
     is_passed_on = account.is_broker and not account.is_void
     if is_passed_on:
@@ -55,8 +59,10 @@ def _on_accept(parts: Parts, question: Question, decision: Frames) -> None:
         _reply(parts, question, client_head + message_id + inner.REJECTED_VOID, b"")
         return
     epoch = inner.read_epoch(epoch_frame) if epoch_frame else 0
-    key = b""
-    if not epoch_frame:
+    key, may_come_again = b"", True
+    if is_named:
+        # Without a token it is known by its connection, and other connections may send the same header.
+        may_come_again = bool(token) and not visited
         token = token or _token_of(parts, question.asker)
         key = _key(account.name, token, name, message_id)
     terms = parts.terms.get(terms_frame)
@@ -81,6 +87,8 @@ def _on_accept(parts: Parts, question: Question, decision: Frames) -> None:
         return
     if terms.policy != service.policy:
         parts.sessions.choose_by(service, terms.policy)
+    if is_named:
+        service.remember(terms)
     flow = Flow(service, terms, worker_head, client_head, way, token if key else b"", inner.read_mark(mark))
     task = Task(account, question.asker, question.envelope, question.body, seen_ns, flow, message_id, seen_ns)
     if visited:
@@ -94,10 +102,13 @@ def _on_accept(parts: Parts, question: Question, decision: Frames) -> None:
         parts.delays.accept(task)
         return
     parts.assignment.accept(task)
-    may_keep = epoch and service.expected_by_ns == NEVER_NS and not is_passed_on
+    may_keep = may_come_again and service.expected_by_ns == NEVER_NS and not is_passed_on
     # Equal rights share their flows: those of a principal must be known to be what this decision was made of.
     if may_keep and parts.accounts.is_current(account, epoch):
-        parts.flows.install(account.flows, question.header, epoch, flow)
+        if not is_named:
+            parts.flows.install(account.flows, question.header, epoch, flow)
+        elif not terms.credit:
+            parts.flows.install_named(account.flows, question.header, message_id, epoch, flow)
 
 
 def _why_not_accepted(parts: Parts, question: Question) -> bytes:
@@ -116,22 +127,33 @@ def _told_before(parts: Parts, question: Question, key: bytes, head: bytes, from
     known = parts.repeats.get(key, parts.now.ns)
     if known is None:
         return False
-    parts.counters.repeated += 1
-    if known.is_streamed or (not known.ended_ns and known.credit != credit):
-        parts.out.clients.append([question.asker, question.envelope, head + inner.UNKNOWN_STREAMED, b""])
-    elif known.ended_ns:
-        tail = known.tail if known.whole else inner.UNKNOWN_FORGOTTEN
-        parts.out.clients.append([question.asker, question.envelope, head + tail, known.body])
-    elif question.is_cancelled:
-        parts.out.clients.append([question.asker, question.envelope, head + inner.UNKNOWN_LEFT_TO_OTHERS, b""])
-    elif from_broker and parts.delegates.hold(known):
+    is_awaited = not known.until_ns and not known.is_streamed and known.credit == credit
+    refusal = b""
+    if is_awaited and question.is_cancelled:
+        refusal = inner.UNKNOWN_LEFT_TO_OTHERS
+    elif is_awaited and from_broker and parts.delegates.hold(known):
         # Two brokers got it from one client and hand it to each other: both would wait, and neither would run it.
-        parts.out.clients.append([question.asker, question.envelope, head + inner.REJECTED_HANDED_OVER, b""])
-    elif len(known.waiters) < WAITERS_MAX:
-        known.waiters.append((question.asker, question.envelope))
+        refusal = inner.REJECTED_HANDED_OVER
+    if refusal:
+        parts.counters.repeated += 1
+        parts.out.clients.append([question.asker, question.envelope, head + refusal, b""])
     else:
-        parts.out.clients.append([question.asker, question.envelope, head + inner.UNKNOWN_TOO_MANY_WAIT, b""])
+        tell_again(parts, known, question.asker, question.envelope, head, credit)
     return True
+
+
+def tell_again(parts: Parts, known: Known, client: bytes, envelope: bytes, head: bytes, credit: int = 0) -> None:
+    """One more asks for this task: now it is told how it ended, or later how it ends."""
+    parts.counters.repeated += 1
+    if known.is_streamed or (not known.until_ns and known.credit != credit):
+        parts.out.clients.append([client, envelope, head + inner.UNKNOWN_STREAMED, b""])
+    elif known.until_ns:
+        tail = known.tail if known.whole else inner.UNKNOWN_FORGOTTEN
+        parts.out.clients.append([client, envelope, head + tail, known.body])
+    elif len(known.waiters) < WAITERS_MAX:
+        known.waiters.append((client, envelope))
+    else:
+        parts.out.clients.append([client, envelope, head + inner.UNKNOWN_TOO_MANY_WAIT, b""])
 
 
 def _on_answer(parts: Parts, question: Question, decision: Frames) -> None:

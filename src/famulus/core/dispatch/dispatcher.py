@@ -15,7 +15,14 @@ from typing import Final
 from famulus.core.access import BACKEND, FRONTEND
 from famulus.core.dispatch import delegation, relay
 from famulus.core.dispatch.accounts import Account
-from famulus.core.dispatch.decisions import LONG_ENVELOPE, VOID, follow, give_up_poison, settle_claims
+from famulus.core.dispatch.decisions import (
+    LONG_ENVELOPE,
+    VOID,
+    follow,
+    give_up_poison,
+    settle_claims,
+    tell_again,
+)
 from famulus.core.dispatch.flows import Flow
 from famulus.core.dispatch.outgoing import Frames, Outgoing, Ports
 from famulus.core.dispatch.parts import Parts
@@ -27,6 +34,7 @@ from famulus.core.load import load
 from famulus.errors import ProtocolError
 from famulus.wire import inner, limits, reasons
 from famulus.wire.headers import CANCEL, CREDIT, PART, write_error
+from famulus.wire.id_in_header import cut_out, is_plain
 
 # Final, so that compiled code need not look it up each time.
 _CANCEL: Final = CANCEL
@@ -50,7 +58,7 @@ class Dispatcher(Parts):
         questions = self.questions
         accounts, others = self.accounts.by_peer, self.accounts.others
         # Most messages of a batch come from the same connection as the one before, which names it by the same object.
-        last, account, flows = b"", others, others.flows
+        last, account, flows = b"", others, others.flows.plain
         body_bytes_max = self.body_bytes_max
         for message in batch:
             if (
@@ -65,7 +73,7 @@ class Dispatcher(Parts):
             client, envelope, header, body = message
             if client is not last:
                 last, account = client, accounts.get(client, others)
-                flows = account.flows
+                flows = account.flows.plain
             flow = flows.get(header)
             if flow is not None:
                 self._follow(flow, account, client, envelope, body)
@@ -76,7 +84,7 @@ class Dispatcher(Parts):
                 self.out.clients.append([client, envelope, VOID, b""])
             elif header == _CREDIT:
                 relay.more(self, client, envelope, body)
-            else:
+            elif not self._follow_named(account, client, envelope, header, body):
                 questions.ask(Question(account, inner.FROM_CLIENT, client, envelope, header, body, now_ns))
         if self.cancels:
             self.cancels.look()
@@ -333,6 +341,27 @@ class Dispatcher(Parts):
         task = Task(account, client, envelope, body, self.now.ns, flow, self.message_ids.next(), self.now.moment)
         assignment.accept(task)
 
+    def _follow_named(self, account: Account, client: bytes, envelope: bytes, header: bytes, body: bytes) -> bool:
+        """Likewise, if it is known but for the message_id that the client gave the task; false if it is not."""
+        named = account.flows.named
+        if not named:
+            return False
+        message_id, rest = cut_out(header)
+        flow = named.get(rest)
+        if flow is None or not is_plain(message_id):
+            return False
+        now_ns = self.now.ns
+        key = account.name + flow.owner + message_id
+        known = self.repeats.get(key, now_ns)
+        if known is not None:
+            tell_again(self, known, client, envelope, flow.client_head + message_id)
+            return True
+        self.counters.by_flow += 1
+        task = Task(account, client, envelope, body, now_ns, flow, message_id, self.now.moment)
+        task.known = self.repeats.begin(key)
+        self.assignment.accept(task)
+        return True
+
     def _is_unfit(self, message: Frames) -> bool:
         """Whether we really do not read it: an envelope too long for a stream may be good for a plain task."""
         return (
@@ -345,7 +374,7 @@ class Dispatcher(Parts):
 
     def _asks_for_stream(self, client: bytes, header: bytes) -> bool:
         """As far as we know without a router."""
-        flow = self.accounts.by_peer.get(client, self.accounts.others).flows.get(header)
+        flow = self.accounts.by_peer.get(client, self.accounts.others).flows.plain.get(header)
         return flow is not None and flow.credit > 0
 
     def _unreadable_answer(self, session: Session, ticket: bytes) -> None:

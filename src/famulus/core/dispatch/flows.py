@@ -2,10 +2,10 @@
 
 A flow is a router's decision about a header, stored under the exact bytes of that header: the service, the terms, and
 both outgoing headers up to the gap where the message_id goes. It holds for those who have the same rights: so each
-such group has a table of its own. Only headers without a message_id of their own become flows, since only those come
-again. So do the PINGs of workers, which must not wait behind others' headers: each is kept
-with the PONG that a router gave. A new configuration (a new epoch) empties the table. The table is bounded: when it is
-full, the oldest flow makes room, and its next task asks a router again.
+such group has a table of its own. A header with a message_id of its client's own is stored without it, and apart from
+the others: see `wire.id_in_header`. So are the PINGs of workers, which must not wait behind others' headers: each is
+kept with the PONG that a router gave. A new configuration (a new epoch) empties the table. The table is bounded: when
+it is full, the oldest flow makes room, and its next task asks a router again.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from famulus.core.clock import NS_PER_MS
+from famulus.wire.id_in_header import cut_out, is_the_id
 
 if TYPE_CHECKING:
     from famulus.core.dispatch.service import Service
@@ -35,6 +36,7 @@ class Flow:
         "credit",
         "first_tail",
         "key",
+        "owner",
         "priority",
         "service",
         "terms",
@@ -61,6 +63,8 @@ class Flow:
         self.at_least_once = terms.at_least_once
         #: Whose task it is, if it has an id of its own: a JSON text, for a broker that it is handed over to. Secret.
         self.client_token = client_token
+        #: What is between the principal and the id where such a task is remembered.
+        self.owner = b"\0%b\0%b\0" % (client_token, service.name) if client_token else b""
         #: What a router made of the task's key; 0 if it has none, or its service does not care.
         self.key = key
         #: The brokers that a task with this header has come through.
@@ -80,12 +84,25 @@ def tail(attempt: int, left_ms: int) -> bytes:
     return b',"attempt":%d,"timeout_ms":%d}' % (attempt, left_ms)
 
 
+class FlowTable:
+    """The flows of those who have the same rights. Whoever has a table may look up a header in it without a call, since
+    every task does; only `Flows` changes it."""
+
+    __slots__ = ("named", "plain")
+
+    def __init__(self) -> None:
+        #: By header; and, where the client gives its tasks ids, by header without the id.
+        self.plain: dict[bytes, Flow] = {}
+        self.named: dict[bytes, Flow] = {}
+
+    def __len__(self) -> int:
+        return len(self.plain) + len(self.named)
+
+
 class Flows:
     def __init__(self, flows_max: int) -> None:
         self._flows_max = flows_max
-        #: By rights, then by header. Whoever has a table may look up a header in it without a call, since every task
-        #: does; only we change it.
-        self._tables: dict[bytes, dict[bytes, Flow]] = {}
+        self._tables: dict[bytes, FlowTable] = {}
         #: Likewise the headers of PINGs, with those of their PONGs.
         self.pongs: dict[bytes, bytes] = {}
         self.epoch = 1
@@ -93,21 +110,31 @@ class Flows:
     def __len__(self) -> int:
         return sum([len(table) for table in self._tables.values()])
 
-    def table(self, rights: bytes) -> dict[bytes, Flow]:
+    def table(self, rights: bytes) -> FlowTable:
         """That of all who have these rights."""
-        return self._tables.setdefault(rights, {})
+        return self._tables.setdefault(rights, FlowTable())
 
     def keep(self, rights: set[bytes]) -> None:
         """Nobody has any others now, except for the one who has no rights of its own."""
         for each in self._tables.keys() - rights - {b""}:
             del self._tables[each]
 
-    def install(self, table: dict[bytes, Flow], header: bytes, epoch: int, flow: Flow) -> None:
+    def install(self, table: FlowTable, header: bytes, epoch: int, flow: Flow) -> None:
         """Remember a decision, unless it was made under a different configuration from ours."""
+        self._install(table.plain, header, epoch, flow)
+
+    def install_named(self, table: FlowTable, header: bytes, message_id: bytes, epoch: int, flow: Flow) -> None:
+        """Likewise, for all headers that differ in their message_id alone; unless it is not obvious where that is."""
+        text, rest = cut_out(header)
+        if is_the_id(text, message_id, rest):
+            self._install(table.named, rest, epoch, flow)
+
+    def _install(self, table: dict[bytes, Flow], header: bytes, epoch: int, flow: Flow) -> None:
         if epoch != self.epoch or len(header) > HEADER_BYTES_MAX or not self._flows_max:
             return
         if header not in table and len(self) >= self._flows_max:
-            full = table or max(self._tables.values(), key=len)
+            all_tables = [each for both in self._tables.values() for each in (both.plain, both.named)]
+            full = table or max(all_tables, key=len)
             del full[next(iter(full))]
         table[header] = flow
 
@@ -127,7 +154,8 @@ class Flows:
 
     def clear(self) -> None:
         for table in self._tables.values():
-            table.clear()
+            table.plain.clear()
+            table.named.clear()
         self.pongs.clear()
 
     def close(self) -> None:

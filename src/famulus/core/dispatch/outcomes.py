@@ -128,4 +128,4 @@ class Outcomes:
         if task.attempt == 0 or may_run_again:
             self._repeats.drop(known)
         else:
-            self._repeats.end(known, tail, body, self._now.ns)
+            self._repeats.end(known, task.service, tail, body, self._now.ns)

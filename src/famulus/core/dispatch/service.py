@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from famulus.core.clock import NEVER_NS
+from famulus.core.clock import NEVER_NS, NS_PER_MS
 from famulus.core.dispatch.backlog import Backlog
 from famulus.core.dispatch.chooser import Chooser
 from famulus.core.dispatch.latency import Latency
 from famulus.core.dispatch.policies import chooser_of
 from famulus.core.dispatch.service_time import ServiceTime
 from famulus.wire.headers import answer_tail
-from famulus.wire.inner import POLICIES
+from famulus.wire.inner import POLICIES, Terms
 
 
 class Service:
@@ -26,6 +26,9 @@ class Service:
         "ok",
         "policy",
         "rejected",
+        "results_age_ns",
+        "results_bytes_max",
+        "results_max",
         "service_time",
         "sessions",
         "slots",
@@ -49,6 +52,8 @@ class Service:
         #: The slots, free or not, of the workers that may get its tasks; some may be slots of other services, too.
         self.slots = 0
         self.service_time = ServiceTime()
+        #: How much is remembered of tasks with an id of their client's own, and how long: set by `remember`.
+        self.results_max = self.results_bytes_max = self.results_age_ns = 0
         #: If nobody has offered it to this dispatcher yet: until when its workers may still be on their way back.
         self.expected_by_ns = NEVER_NS
         #: How its tasks ended, and how long those took that a worker answered.
@@ -57,6 +62,12 @@ class Service:
         self.rejected = 0
         self.unknown = 0
         self.latency = Latency()
+
+    def remember(self, terms: Terms) -> None:
+        """As a router says about a task with an id of its client's own, from now on."""
+        self.results_max = terms.results_max
+        self.results_bytes_max = terms.results_bytes_max
+        self.results_age_ns = terms.results_age_ms * NS_PER_MS
 
     def choose_by(self, policy: int) -> None:
         """From now on; those who know its workers have to list them again."""

@@ -1,7 +1,7 @@
 """Decides what a message means: questions of a dispatcher in, decisions out. Keeps no state between them.
 
 Any router gives an equivalent answer to any question, so a dispatcher may ask another one when a router is lost. Random
-numbers come in through `make_id`, for tasks whose client gave them no message_id.
+numbers come in through `make_id`, for tasks that are refused and whose client gave them no message_id.
 """
 
 from __future__ import annotations
@@ -147,9 +147,8 @@ class Router:
             inner.with_delay(terms, task.delay_ms) if task.delay_ms else terms,
             headers.write_fields(fields)[:-1] + b',"message_id":',
             _client_head(service),
-            headers.write_text(task.message_id or self._make_id()),
-            # A header with an id of its own does not come again.
-            b"" if task.message_id else self._epoch,
+            headers.write_text(task.message_id) if task.message_id else b"",
+            self._epoch,
             inner.write_names(task.via) if task.via else b"",
             headers.write_text(task.client_token) if task.client_token else b"",
             caller.encode() if caller != principal else b"",

@@ -12,15 +12,12 @@ from typing import Final
 import msgspec
 
 from famulus.wire import headers, limits
+from famulus.wire.id_in_header import cut_out, is_plain, is_the_id
 
 CACHED_MAX: Final = 1024
 SKIPPED: Final = 15
-ID_TEXT_MAX: Final = limits.MESSAGE_ID_CHARS_MAX + 2
-_ID: Final = b'"message_id":'
 _read_task_request: Final = headers.read_task_request
 _write_text: Final = headers.write_text
-#: A text of only these characters is the same in JSON.
-_PLAIN: Final = b"0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ-_."
 
 
 class ParsedHeader:
@@ -74,15 +71,9 @@ class HeaderCache:
         if self._skips:
             self._skips -= 1
             return self._read(ticket, header, body, place)
-        start = header.find(_ID) + len(_ID)
-        end = header.find(b'"', start + 1) + 1
-        if end <= start:
-            return self._read(ticket, header, body, place)
-        id_text = header[start:end]
-        # The zero byte that replaces the id cannot be part of a header.
-        rest = header[:start] + b"\0" + header[end:]
+        id_text, rest = cut_out(header)
         known = self._known.get(rest)
-        if known is not None and _is_plain(id_text):
+        if known is not None and is_plain(id_text):
             return Given(ticket, known, id_text, header, body, place)
         given = self._read(ticket, header, body, place)
         if given is not None:
@@ -113,17 +104,7 @@ class HeaderCache:
             # tasks come, looking in the cache costs more than it saves.
             self._missed = rest
             self._skips = SKIPPED
-        elif _is_the_id(id_text, given.id_text, rest):
+        elif is_the_id(id_text, given.id_text, rest):
             if len(self._known) >= CACHED_MAX:
                 self._known.clear()
             self._known[rest] = given.parsed
-
-
-def _is_plain(text: bytes) -> bool:
-    """Whether this is obviously a message_id in quotes, without parsing it."""
-    return text.startswith(b'"') and len(text) <= ID_TEXT_MAX and not text[1:-1].translate(None, _PLAIN)
-
-
-def _is_the_id(text: bytes, id_text: bytes, rest: bytes) -> bool:
-    """Whether what was cut out of a header is its message_id: no other field has that name, however it is spelled."""
-    return text == id_text and len(text) > 2 and _is_plain(text) and rest.count(_ID[:-1]) == 1 and b"\\" not in rest

@@ -18,6 +18,8 @@ class TaskHeaders:
         self._token = token or None
         self._known: dict[tuple[str, int, int], bytes] = {}
         self._last: tuple[str, int, int, bytes] = ("", 0, 0, b"")
+        #: The end of those with an id: without one there is nothing to ask for again, so only these need the token.
+        self._named_end = b',"client_token":%b}' % headers.write_text(token) if token else b"}"
         #: What was asked for so far: brokers that serve none of it are useless.
         self._services: dict[str, None] = {}
 
@@ -34,18 +36,18 @@ class TaskHeaders:
         """`more` are further fields, as JSON after a comma."""
         if more:
             return b"%b%b}" % (self.of(service, timeout_ms, priority, message_id)[:-1], more)
+        if message_id:
+            begin = self.of(service, timeout_ms, priority, "")[:-1]
+            return b'%b,"message_id":%b%b' % (begin, headers.write_text(message_id), self._named_end)
         last = self._last
-        if service == last[0] and timeout_ms == last[1] and priority == last[2] and not message_id:
+        if service == last[0] and timeout_ms == last[1] and priority == last[2]:
             return last[3]
         if service not in self._services and len(self._services) <= SERVICES_NAMED_MAX and _is_name(service):
             self._services[service] = None
-        if message_id:
-            # Without an id there is nothing to ask for again, so only these need the token.
-            return _write(service, timeout_ms, priority, message_id, self._token)
         key = (service, timeout_ms, priority)
         header = self._known.get(key)
         if header is None:
-            header = _write(service, timeout_ms, priority, None, None)
+            header = _write(service, timeout_ms, priority)
             if len(self._known) >= REMEMBERED_MAX:
                 self._known.clear()
             self._known[key] = header
@@ -53,15 +55,13 @@ class TaskHeaders:
         return header
 
 
-def _write(service: str, timeout_ms: int, priority: int, message_id: str | None, token: str | None) -> bytes:
+def _write(service: str, timeout_ms: int, priority: int) -> bytes:
     return headers.write(
         "TASK",
         "REQUEST",
         service=service,
         timeout_ms=timeout_ms,
         priority=priority if priority != limits.PRIORITY_DEFAULT else None,
-        message_id=message_id,
-        client_token=token,
     )
 
 

@@ -18,13 +18,15 @@ from famulus.core.dispatch.cancels import Cancels
 from famulus.core.dispatch.chooser import Candidate
 from famulus.core.dispatch.delays import Delays
 from famulus.core.dispatch.delegates import HOPS_MAX, Delegate, Delegates
+from famulus.core.dispatch.dispatcher import Dispatcher
 from famulus.core.dispatch.drain import Drain
-from famulus.core.dispatch.flows import Flow
+from famulus.core.dispatch.flows import FlowTable
 from famulus.core.dispatch.lru import LRU
 from famulus.core.dispatch.outcomes import Outcomes
 from famulus.core.dispatch.parts import Parts
 from famulus.core.dispatch.questions import Questions
 from famulus.core.dispatch.repeats import Known, Repeats
+from famulus.core.dispatch.service import Service
 from famulus.core.dispatch.service_time import ServiceTime
 from famulus.core.dispatch.session import Session, take_slot
 from famulus.core.dispatch.sessions import Sessions
@@ -62,6 +64,8 @@ _ticket_back = Assignment.ticket_back
 _find = Delegates.find
 _answer_of_peer = delegation.answer
 _get = Repeats.get
+_follow_named = Dispatcher._follow_named
+_remember = Service.remember
 _connect = Sessions.connect
 _on_lost = ClientSession.on_lost
 _accept = Router._accept
@@ -394,16 +398,36 @@ def _late_answer_counts(parts: Parts, identity: bytes, ticket: bytes, header: by
 
 
 @OF_SEVERAL_BROKERS.breaks(Repeats, "end", "no-memory", Invariant.MEMORY)
-def _nothing_is_remembered(self: Repeats, known: Known, tail: bytes, body: bytes, now_ns: int) -> None:
+def _nothing_is_remembered(
+    self: Repeats, known: Known, service: Service, tail: bytes, body: bytes, now_ns: int
+) -> None:
     """A broker forgets how a task with an id of its own ended."""
     self.drop(known)
+
+
+@OF_SEVERAL_BROKERS.breaks(Dispatcher, "_follow_named", "flows-forget-ids", Invariant.MEMORY)
+def _ended_is_new_by_a_flow(
+    self: Dispatcher, account: Account, client: bytes, envelope: bytes, header: bytes, body: bytes
+) -> bool:
+    """A task by a known flow is not looked for among those that have ended."""
+    known = self.repeats._known
+    ended = {key: known.pop(key) for key in list(known) if known[key].until_ns}
+    is_known = _follow_named(self, account, client, envelope, header, body)
+    self.repeats._known = ended | known
+    return is_known
+
+
+@OF_SEVERAL_BROKERS.breaks(Service, "remember", "forgets-too-soon", Invariant.MEMORY)
+def _forget_soon(self: Service, terms: inner.Terms) -> None:
+    """A broker does not remember a task for as long as its service says."""
+    _remember(self, terms._replace(results_age_ms=terms.results_age_ms // 10))
 
 
 @OF_SEVERAL_BROKERS.breaks(Repeats, "get", "ids-of-everybody", Invariant.MEMORY, Invariant.DELIVERY)
 def _id_is_everybodys(self: Repeats, key: bytes, now_ns: int) -> Known | None:
     """A task is remembered by its id alone, whoever's it is."""
     of_anybody = key.split(b"\0", 2)[2]
-    for each in (*self._open, *self._ended):
+    for each in self._known:
         if each.split(b"\0", 2)[2] == of_anybody:
             return _get(self, each, now_ns)
     return None
@@ -490,7 +514,7 @@ def _replaced_keys_stay(self: Accounts, key: bytes, name: bytes, bearers: Bearer
 
 
 @OF_RIGHTS.breaks(Account, "follow", "flows-outlive-rights", Invariant.REVOCATION)
-def _flows_outlive_rights(self: Account, terms: inner.PrincipalTerms, flows: dict[bytes, Flow]) -> None:
+def _flows_outlive_rights(self: Account, terms: inner.PrincipalTerms, flows: FlowTable) -> None:
     """What a router decided about a header still counts when its principal has other rights."""
     _follow(self, terms, flows if self.is_void else self.flows)
 

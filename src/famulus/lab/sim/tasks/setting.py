@@ -15,7 +15,9 @@ from famulus.lab.sim.config.pen import Pen, root_pen
 
 POLICIES = {
     "once": ServicePolicy(timeout_ms=3000, backlog_tasks_max=6, backlog_bytes_max=400, backlog_age_ms=800),
-    "again": ServicePolicy(delivery="at_least_once", timeout_ms=4000, max_attempts=3, backlog_tasks_max=12),
+    "again": ServicePolicy(
+        delivery="at_least_once", timeout_ms=4000, max_attempts=3, backlog_tasks_max=12, results_age_ms=500
+    ),
     "rare": ServicePolicy(timeout_ms=2000, backlog_age_ms=500, abandon="cancel"),
 }
 #: What clients ask for, and what workers offer.

@@ -13,12 +13,15 @@ from dataclasses import dataclass, field
 
 import msgspec
 
+from famulus.core.clock import NS_PER_MS
+from famulus.core.delivery import ServicePolicy
 from famulus.core.dispatch.delegates import HOPS_MAX
 from famulus.core.dispatch.dispatcher import Dispatcher
 from famulus.core.dispatch.session import Session
 from famulus.core.dispatch.task import Task
 from famulus.lab.sim.invariants import Invariant, demand
 from famulus.lab.sim.network import Frames, Plug
+from famulus.lab.sim.tasks.setting import POLICIES
 from famulus.lab.sim.tasks.streams import StreamWatcher
 from famulus.lab.sim.world import World
 from famulus.wire import inner
@@ -126,8 +129,15 @@ class Watcher:
         self._events["handed over to another family" if delegate.rank else "handed over within the family"] += 1
 
     def _check_unanswered(self, header: bytes, body: bytes) -> None:
-        what = f"{self._name} gives task {body!r} out again after its answer"
-        demand(self._named(header, body) not in self._answered, Invariant.MEMORY, what)
+        named = self._named(header, body)
+        if named not in self._answered:
+            return
+        # How long it has to remember, the service says.
+        policy = POLICIES.get(str(_decode(header).get("service", "")), ServicePolicy())
+        _, said_ns = self._answered.pop(named)
+        is_over = self._clock.now_ns - said_ns >= policy.results_age_ms * NS_PER_MS
+        demand(is_over, Invariant.MEMORY, f"{self._name} gives task {body!r} out again after its answer")
+        self._events["given out again when its answer was forgotten"] += 1
 
     def _named(self, header: bytes, body: bytes) -> bytes:
         """What a task is known by: its body, which no other one has."""
@@ -174,8 +184,9 @@ class Watcher:
             demand(started, Invariant.DELIVERY, what)
         if core.counters.repeated != self._repeated:
             self._repeated = core.counters.repeated
-            for key in list(core.repeats._open):
-                self._check_nobody_waits_for_himself(key)
+            for key, known in core.repeats._known.items():
+                if not known.until_ns:
+                    self._check_nobody_waits_for_himself(key)
 
     def _check_nobody_waits_for_himself(self, key: bytes) -> None:
         """A broker that handed a task over waits for the other one, and so on; it must not come back to the first."""
@@ -194,8 +205,8 @@ class Watcher:
                 if task.known is None or task.known.key != key or not task.waits_for(ticket):
                     continue
                 line, other = self._lines.get(identity), self._watched.by_broker.get(identity.decode())
-                known = other._core.repeats._open.get(key) if other is not None else None
-                if line is None or line.link is None or known is None:
+                known = other._core.repeats._known.get(key) if other is not None else None
+                if line is None or line.link is None or known is None or known.until_ns:
                     return None
                 return other if (line.link.peer, ticket) in known.waiters else None
         return None

@@ -1,0 +1,57 @@
+"""A message_id is found without reading the header only where there is no doubt about it."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from famulus.wire import headers
+from famulus.wire.id_in_header import cut_out, is_plain, is_the_id
+
+TEXTS = st.text(st.characters(exclude_categories=["Cs"]), max_size=20)
+
+
+def test_it_is_cut_out_where_it_is() -> None:
+    header = b'{"service":"echo","message_id":"a b/c","client_token":"t"}'
+    assert cut_out(header) == (b'"a b/c"', b'{"service":"echo","message_id":,"client_token":"t"}')
+
+
+@pytest.mark.parametrize(
+    "header", [b"", b"{}", b'"message_id":', b'{"message_id":5}', b'{"message_id":"a}', b'{"id":"a"}']
+)
+def test_where_there_is_none_nothing_is_found(header: bytes) -> None:
+    text, _ = cut_out(header)
+    assert not is_plain(text)
+
+
+@pytest.mark.parametrize("text", ["a", "x" * 128, "order 7/a:b#1", "{}[],:", "~!@$%^&*()"])
+def test_what_is_plain_is_the_same_in_json(text: str) -> None:
+    assert is_plain(headers.write_text(text))
+    assert headers.write_text(text) == f'"{text}"'.encode()
+
+
+@pytest.mark.parametrize("text", ["", "x" * 129, 'a"b', "a\\b", "ü", "\t", "\x00", "\x7f", "\u2028"])
+def test_what_is_not_plain_has_to_be_read(text: str) -> None:
+    assert not is_plain(headers.write_text(text))
+    assert not is_plain(b'"%b"' % text.encode())
+
+
+@given(
+    st.dictionaries(TEXTS | st.just("message_id"), TEXTS | st.dictionaries(TEXTS, TEXTS, max_size=2), max_size=4), TEXTS
+)
+def test_with_another_id_the_rest_says_the_same(fields: dict[str, object], other: str) -> None:
+    header = headers.write_fields(fields)
+    message_id = fields.get("message_id", "")
+    text, rest = cut_out(header)
+    other_text = headers.write_text(other)
+    if not (
+        isinstance(message_id, str) and is_the_id(text, headers.write_text(message_id), rest) and is_plain(other_text)
+    ):
+        return
+    at = header.index(text, header.index(b'"message_id":'))
+    another = header[:at] + other_text + header[at + len(text) :]
+    assert cut_out(another) == (other_text, rest)
+    assert json.loads(another) == fields | {"message_id": other}
