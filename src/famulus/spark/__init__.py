@@ -10,12 +10,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from famulus.spark.ask import ask
+    from famulus.spark.frames import ask
 
 __all__ = ["ask"]
 
 # Each is imported when it is first asked for: Spark takes a second to load.
-_HOMES = {"ask": "famulus.spark.ask"}
+_HOMES = {"ask": "famulus.spark.frames"}
 
 
 def __getattr__(name: str) -> Any:

@@ -64,11 +64,20 @@ class Codec(ABC):
                 row = None if body is None else self.decode_one(body)
             except BadBody as error:
                 bad[place] = str(error)
-            rows.append(self._nulls(1) if row is None else row)
-        return _joined(rows, self.schema), bad
+            rows.append(self.nulls(1) if row is None else row)
+        return self.joined(rows), bad
 
-    def _nulls(self, count: int) -> pa.RecordBatch:
+    def nulls(self, count: int) -> pa.RecordBatch:
         return pa.record_batch([pa.nulls(count, field.type) for field in self.schema], schema=self.schema)
+
+    def joined(self, batches: list[pa.RecordBatch]) -> pa.RecordBatch:
+        if len(batches) == 1:
+            return batches[0]
+        columns = [
+            pa.concat_arrays([pa.array([], field.type), *(each.column(place) for each in batches)])
+            for place, field in enumerate(self.schema)
+        ]
+        return pa.record_batch(columns, schema=self.schema)
 
 
 class Bytes(Codec):
@@ -192,7 +201,7 @@ class ArrowStream(Codec):
             table.validate(full=True)
             if missing := [name for name in self.schema.names if name not in table.column_names]:
                 raise BadBody(f"has no column {', '.join(missing)}, only {', '.join(table.column_names) or 'none'}")
-            return _joined(table.select(self.schema.names).cast(self.schema).to_batches(), self.schema)
+            return self.joined(table.select(self.schema.names).cast(self.schema).to_batches())
         except (pa.ArrowException, OSError) as error:
             raise BadBody(_plain(error)) from None
 
@@ -259,14 +268,6 @@ def _is_text(kind: pa.DataType) -> bool:
 
 def _is_binary(kind: pa.DataType) -> bool:
     return bool(kinds.is_binary(kind) or kinds.is_large_binary(kind))
-
-
-def _joined(batches: list[pa.RecordBatch], schema: pa.Schema) -> pa.RecordBatch:
-    if len(batches) == 1:
-        return batches[0]
-    columns = [pa.concat_arrays([pa.array([], field.type), *(each.column(place) for each in batches)])
-               for place, field in enumerate(schema)]  # fmt: skip
-    return pa.record_batch(columns, schema=schema)
 
 
 def _plain(error: Exception) -> str:
