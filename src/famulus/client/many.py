@@ -9,7 +9,7 @@ from time import monotonic_ns
 
 from famulus.client import rules
 from famulus.client.own_headers import more_fields
-from famulus.client.threads import Client
+from famulus.client.threads import Client, _Wish
 from famulus.core.session.done import Done as Done
 from famulus.core.session.retry import LIKE_CLIENT
 from famulus.errors import OutcomeError
@@ -43,11 +43,11 @@ class Many:
         self._nothing = threading.Lock()
         self._nothing.acquire()
         self._error: OutcomeError | None = None
-        client._waiters.add(self)
+        client._waiters.add(self)  # type: ignore[arg-type]  # of which only `orphan` is used
 
     def submit(self, tasks: Iterable[Named]) -> None:
         """Their bodies have been checked."""
-        wishes = [
+        wishes: list[_Wish] = [
             (
                 self,
                 self._service,

@@ -26,7 +26,7 @@ class AskedBatch:
         size = self._size = terms.rows_per_task
         starts = range(0, rows.num_rows, size)
         count = self.tasks = len(starts)
-        body = _columns(rows, terms)
+        body = body_of(rows, terms)
         #: None where there is none; and each until its task has ended.
         self.bodies: list[bytes | None]
         if size == 1:
@@ -128,7 +128,7 @@ def failed(terms: Terms, outcome: str, reason: str, message_id: str | None) -> A
     return AskFailed(f"{terms.service}: {outcome}, {reason} (task {message_id or 'without a name'})")
 
 
-def _columns(rows: pa.RecordBatch, terms: Terms) -> pa.RecordBatch:
+def body_of(rows: pa.RecordBatch, terms: Terms) -> pa.RecordBatch:
     """What the bodies are made of; in Arrow, the fields of a struct are columns."""
     body = rows.select(list(terms.body))
     if terms.codec == "arrow" and len(body.columns) == 1 and kinds.is_struct(body.schema.types[0]):

@@ -9,17 +9,16 @@ from typing import TYPE_CHECKING, Unpack
 from famulus.errors import SettingsError
 from famulus.spark.checkpoint import ask_saving
 from famulus.spark.codecs import CodecName
-from famulus.spark.options import Options, Place, arrow_schema, spark_schema, terms_of
+from famulus.spark.options import Options, Place, arrow_schema, terms_of, with_answers
 from famulus.spark.partition import answered
+from famulus.spark.run import application_of
 from famulus.spark.task_ids import check_key
-from famulus.spark.terms import OUTCOME_COLUMNS, Terms
+from famulus.spark.terms import OUTCOME_COLUMNS
 
 if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql import Column, DataFrame
     from pyspark.sql.types import StructType
-
-Columns = "str | Sequence[str] | Column"
 
 
 def ask(
@@ -47,7 +46,7 @@ def ask(
     """
     chosen, place = _choose(df, body, key)
     terms = terms_of(
-        df.sparkSession,
+        application_of(df.sparkSession),
         service,
         place,
         codec_name=codec,
@@ -60,17 +59,11 @@ def ask(
         raise SettingsError(f"df has columns {', '.join(taken)} already, as the answers have: drop or rename them")
     if checkpoint is not None:
         return ask_saving(chosen, terms, checkpoint)
-    return asked(chosen, terms)
-
-
-def asked(chosen: DataFrame, terms: Terms) -> DataFrame:
-    from pyspark.sql.types import StructType
 
     def famulus(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         return answered(terms, batches)
 
-    more = spark_schema(terms.answer_schema).fields + spark_schema(OUTCOME_COLUMNS).fields
-    return chosen.mapInArrow(famulus, StructType([*chosen.schema.fields[: terms.kept], *more]))
+    return chosen.mapInArrow(famulus, with_answers(chosen.schema.fields[: terms.kept], terms))
 
 
 def _choose(

@@ -18,8 +18,7 @@ from famulus.spark.run import new_run
 from famulus.spark.terms import OUTCOME_COLUMNS, Terms
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
-    from pyspark.sql.types import StructType
+    from pyspark.sql.types import StructField, StructType
 
 ANSWER: Final = "answer"
 #: A client has at most 100,000 open.
@@ -51,12 +50,13 @@ class Place:
     body: tuple[int, ...]
     key: tuple[int, ...]
     kept: int
-    body_schema: pa.Schema
+    #: None if nobody knows it before there are rows.
+    body_schema: pa.Schema | None
     keys_differ: bool = True
 
 
 def terms_of(
-    spark: SparkSession,
+    application: str,
     service: str,
     place: Place,
     *,
@@ -85,17 +85,17 @@ def terms_of(
             "idempotent=True if running it twice does no harm"
         )
     answer_codec, answer_schema = _answers(codec_name, returns, rows_per_task)
-    codec(codec_name, place.body_schema)
+    if place.body_schema is not None:
+        codec(codec_name, place.body_schema)
     return Terms(
         service=service,
         access=_access(options),
-        run=new_run(spark, options.get("run"), token),
+        run=new_run(application, options.get("run"), token),
         body=place.body,
         key=place.key,
         kept=place.kept,
         codec=codec_name,
         answer_codec=answer_codec,
-        body_schema=place.body_schema,
         answer_schema=answer_schema,
         keys_differ=place.keys_differ,
         rows_per_task=rows_per_task,
@@ -136,9 +136,12 @@ def _spark_schema(returns: StructType | str) -> StructType:
     if isinstance(returns, StructType):
         return returns
     try:
-        return StructType.fromDDL(returns)
+        found = StructType.fromDDL(returns)
     except PySparkException as error:
         raise SettingsError(f"returns: {returns!r} is no schema ({str(error).strip().splitlines()[0]})") from None
+    if not isinstance(found, StructType):
+        raise SettingsError(f'returns: {returns!r} has no names; say "answer {returns}"')
+    return found
 
 
 def arrow_schema(schema: StructType) -> pa.Schema:
@@ -148,10 +151,12 @@ def arrow_schema(schema: StructType) -> pa.Schema:
     return found
 
 
-def spark_schema(schema: pa.Schema) -> StructType:
+def with_answers(fields: Sequence[StructField], terms: Terms) -> StructType:
+    """These columns, and those of an answer and its outcome."""
     from pyspark.sql.pandas.types import from_arrow_schema
+    from pyspark.sql.types import StructType
 
-    return from_arrow_schema(schema)
+    return StructType([*fields, *from_arrow_schema(terms.answer_schema), *from_arrow_schema(OUTCOME_COLUMNS)])
 
 
 def _access(options: Mapping[str, Any]) -> Access:

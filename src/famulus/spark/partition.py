@@ -18,9 +18,9 @@ import pyarrow as pa
 from famulus import Client
 from famulus.client.many import Done, Many, Named
 from famulus.errors import BrokerUnreachable
-from famulus.spark.asked_batch import AskedBatch, failed
+from famulus.spark.asked_batch import AskedBatch, body_of, failed
 from famulus.spark.clients import client_of
-from famulus.spark.codecs import codec
+from famulus.spark.codecs import Codec, codec
 from famulus.spark.seen_keys import SeenKeys
 from famulus.spark.task_ids import TaskIds
 from famulus.spark.terms import Terms
@@ -61,7 +61,7 @@ class Partition:
             headers=dict(terms.headers),
         )
         self._ids = ids
-        self._body_codec = codec(terms.codec, terms.body_schema)
+        self._body_codec: Codec | None = None
         self._answer_codec = codec(terms.answer_codec, terms.answer_schema)
         self._seen = SeenKeys()
         #: Batches whose rows were not given back yet, by number; they are given back in their order.
@@ -110,6 +110,8 @@ class Partition:
     def _begin(self, rows: pa.RecordBatch) -> None:
         if not rows.num_rows:
             return
+        if self._body_codec is None:
+            self._body_codec = codec(self._terms.codec, body_of(rows, self._terms).schema)
         batch = AskedBatch(rows, self._terms, self._body_codec, self._ids)
         if self._terms.key and self._terms.keys_differ and self._terms.rows_per_task == 1:
             self._seen.add(batch.ids, rows.select(list(self._terms.key)))

@@ -50,13 +50,14 @@ class Run:
         return Named(name, self.token or _token_of(name), str(context.getLocalProperty("streaming.sql.batchId")))
 
 
-def new_run(spark: SparkSession, given: str | None, token: str | None) -> Run:
+def new_run(application: str, given: str | None, token: str | None) -> Run:
+    """`given` is what its caller calls it; else it is named after the application."""
     if given is not None and not 0 < len(given) <= RUN_CHARS_MAX:
         raise SettingsError(f"run: a name has 1 to {RUN_CHARS_MAX} characters, not {len(given)}")
-    return Run(given or "", f"{application(spark)}-{token_hex(4)}"[-RUN_CHARS_MAX:], token or "", _OURS)
+    return Run(given or "", f"{application}-{token_hex(4)}"[-RUN_CHARS_MAX:], token or "", _OURS)
 
 
-def application(spark: SparkSession) -> str:
+def application_of(spark: SparkSession) -> str:
     return spark.conf.get("spark.app.id", None) or "spark"
 
 

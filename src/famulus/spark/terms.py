@@ -31,7 +31,6 @@ class Terms:
     codec: CodecName
     #: That of answers: they may be read as text whatever they are.
     answer_codec: CodecName
-    body_schema: pa.Schema
     answer_schema: pa.Schema
     #: Whether two rows with one key are a mistake.
     keys_differ: bool = True
