@@ -14,12 +14,12 @@ from tests.processes.conftest import wait_until
 from famulus import Task, Worker
 from famulus.errors import AskFailed, BrokerUnreachable
 from famulus.spark import clients
-from famulus.spark.options import Options, Place, terms_of
+from famulus.spark.options import Chosen, Options, terms_of
 from famulus.spark.partition import answered
 from famulus.testing import RunningBroker, running_broker
 
-KEYED = Place(body=(1,), key=(0,), kept=2, body_schema=None)
-UNKEYED = Place(body=(1,), key=(), kept=2, body_schema=None)
+KEYED = Chosen(body=(1,), key=(0,), kept=2, body_schema=None)
+UNKEYED = Chosen(body=(1,), key=(), kept=2, body_schema=None)
 
 worker = Worker(slots=1)
 #: How often each task was begun, by its id.
@@ -63,7 +63,7 @@ def rows(*bodies: str | None, first: int = 0) -> pa.RecordBatch:
     return pa.record_batch({"id": pa.array(keys, pa.int64()), "text": pa.array(bodies, pa.string())})
 
 
-def terms(service: str, address: str, place: Place = KEYED, **options: Any) -> Any:
+def terms(service: str, address: str, place: Chosen = KEYED, **options: Any) -> Any:
     said = Options(broker=address, **options)  # type: ignore[typeddict-item]
     return terms_of("test", service, place, codec_name="bytes", returns=None, rows_per_task=1, options=said)
 

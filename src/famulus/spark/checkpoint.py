@@ -23,7 +23,7 @@ from famulus.errors import SettingsError
 from famulus.spark.files import place_of, write_parquet
 from famulus.spark.options import with_answers
 from famulus.spark.partition import answered
-from famulus.spark.run import Run
+from famulus.spark.run import AskingRun
 from famulus.spark.task_ids import row_names
 from famulus.spark.terms import Terms
 
@@ -82,7 +82,7 @@ def _settled(terms: Terms) -> list[str]:
     return ["OK", "ERROR"] if terms.idempotent or terms.at_least_once else ["OK", "ERROR", "UNKNOWN"]
 
 
-def _run_in(folder: str, terms: Terms) -> Run:
+def _run_in(folder: str, terms: Terms) -> AskingRun:
     """The run that the folder belongs to: with the same name the same rows are the same tasks."""
     system, path = place_of(folder)
     mine = {"service": terms.service, "answers": str(terms.answer_schema), "keys": len(terms.key)}

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Unpack
 import pyarrow as pa
 
 from famulus.spark.codecs import CodecName
-from famulus.spark.options import Options, Place, terms_of, with_answers
+from famulus.spark.options import Chosen, Options, terms_of, with_answers
 from famulus.spark.partition import answered
 from famulus.spark.run import application_of
 from famulus.spark.terms import Terms
@@ -45,7 +45,7 @@ def asking(
     terms = terms_of(
         application_of(SparkSession.active()),
         service,
-        Place(body=(0,), key=(0,), kept=0, body_schema=None, keys_differ=False),
+        Chosen(body=(0,), key=(0,), kept=0, body_schema=None, keys_differ=False),
         codec_name=codec,
         returns=returns,
         rows_per_task=1,
@@ -62,7 +62,8 @@ def asking(
             yield part.to_struct_array() if is_struct else part.column(0)
 
     famulus.__name__ = famulus.__qualname__ = service
-    asked = arrow_udf(famulus, kind if is_struct else kind[0].dataType, ArrowUDFType.SCALAR_ITER)
+    function: Any = arrow_udf  # whose stubs know few types of results
+    asked = function(famulus, kind if is_struct else kind[0].dataType, ArrowUDFType.SCALAR_ITER)
     # Otherwise Spark may call it once for each column that is made of its result.
     return asked.asNondeterministic()
 

@@ -11,8 +11,8 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from tests.pipeline.spark.conftest import Served
 
-from famulus.errors import AskFailed, SettingsError
-from famulus.spark import Counts, FamulusSink, ask, asking
+from famulus.errors import SettingsError
+from famulus.spark import AskCounts, FamulusSink, ask, asking
 
 
 @pytest.fixture
@@ -24,7 +24,7 @@ def docs(spark: SparkSession) -> DataFrame:
 
 def test_a_stage_that_runs_twice_has_one_effect(spark: SparkSession, docs: DataFrame, served: Served) -> None:
     """To sort rows, Spark computes them twice; to count and collect them, once more each."""
-    counts = Counts(spark)
+    counts = AskCounts(spark)
     answers = ask(docs, "upper", body="text", key="id", returns="answer string", broker=served.frontend, counts=counts)
     assert answers.columns == ["id", "text", "answer", "outcome", "reason", "message_id", "took_ms"]
     rows = answers.orderBy("id").collect()

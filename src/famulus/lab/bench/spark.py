@@ -46,7 +46,7 @@ def measure(plan: Plan, progress: Progress) -> dict[str, Any]:
     sides = [MAP, MAP_IDS, *(side for size in plan.sizes for side in (asking(size), nothing(size)))]
     with Crew() as crew, session(f"local[{plan.partitions}]", archive=False) as spark:
         address = crew.echo_broker(plan.window * plan.partitions).frontend
-        work = Work(plan, spark, address)
+        work = Sides(plan, spark, address)
         for side in sides:
             work.warm_up(side)
         seen = in_turn(sides, plan.rounds, partial(work.one_round), progress)
@@ -71,7 +71,7 @@ def _net(plan: Plan, medians: dict[str, Figures]) -> dict[str, Figures]:
     return found
 
 
-class Work:
+class Sides:
     def __init__(self, plan: Plan, spark: SparkSession, address: str) -> None:
         self._plan = plan
         self._spark = spark
