@@ -38,7 +38,7 @@ def asking(
     outcomes=True the function gives a struct of the answer, outcome, reason, message_id and took_ms instead.
     """
     from pyspark.sql import SparkSession
-    from pyspark.sql.pandas.functions import ArrowUDFType, arrow_udf
+    from pyspark.sql.pandas.functions import arrow_udf
 
     if not outcomes:
         options.setdefault("fail_on", _NOT_OK)
@@ -62,8 +62,10 @@ def asking(
             yield part.to_struct_array() if is_struct else part.column(0)
 
     famulus.__name__ = famulus.__qualname__ = service
+    # By these Spark sees that it takes and gives columns, batch by batch; as texts they would mean nothing to it.
+    famulus.__annotations__ = {"columns": Iterator[tuple[pa.Array, ...]], "return": Iterator[pa.Array]}
     function: Any = arrow_udf  # whose stubs know few types of results
-    asked = function(famulus, kind if is_struct else kind[0].dataType, ArrowUDFType.SCALAR_ITER)
+    asked = function(famulus, kind if is_struct else kind[0].dataType)
     # Otherwise Spark may call it once for each column that is made of its result.
     return asked.asNondeterministic()
 
