@@ -20,7 +20,7 @@ import pyarrow.parquet as pq
 from pyarrow import fs
 
 from famulus.errors import SettingsError
-from famulus.spark.files import place_of, write_parquet
+from famulus.spark.files import address_of, place_of, write_parquet
 from famulus.spark.options import with_answers
 from famulus.spark.partition import answered
 from famulus.spark.run import AskingRun
@@ -49,6 +49,7 @@ def ask_saving(chosen: DataFrame, terms: Terms, folder: str) -> DataFrame:
     if not terms.key:
         raise SettingsError("checkpoint: needs key=, by which answers are found again")
     spark = chosen.sparkSession
+    folder = address_of(folder)
     terms = dataclasses.replace(terms, run=_run_in(folder, terms))
     keys = [chosen.schema.fields[place] for place in terms.key]
     named = [StructField(f"{_KEY}{number}", each.dataType) for number, each in enumerate(keys)]

@@ -1,8 +1,8 @@
 """Asks for the rows of one partition: sends them within a window, waits out overload, and gives them back in order.
 
 It runs in a Python process of an executor. At most a window of tasks, and a few batches of rows around them, are in
-memory, however long the partition is. While the network has no room, rows wait here and no new ones are taken, so it is
-the stage that gets slower, until the time of a row is over.
+memory, however long the partition is. What the network has no room for rests and keeps its place in the window, so it
+is the stage that gets slower, until the time of a row is over.
 """
 
 from __future__ import annotations

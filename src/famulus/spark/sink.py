@@ -23,7 +23,7 @@ from pyspark.sql.types import StructType
 
 from famulus.errors import AskFailed, SettingsError
 from famulus.spark.codecs import CodecName
-from famulus.spark.files import write_parquet
+from famulus.spark.files import address_of, write_parquet
 from famulus.spark.options import Chosen, Options, arrow_schema, terms_of
 from famulus.spark.partition import answered
 from famulus.spark.task_ids import check_key
@@ -79,7 +79,7 @@ class FamulusSink(DataSource):
             rows_per_task=1,
             options=_options(said),
         )
-        return _Sending(terms, said.get("failures", ""))
+        return _Sending(terms, address_of(said["failures"]) if "failures" in said else "")
 
 
 def _options(said: Mapping[str, str]) -> Options:
