@@ -24,7 +24,8 @@ UNKEYED = Chosen(body=(1,), key=(), kept=2, body_schema=None)
 worker = Worker(slots=1)
 #: How often each task was begun, by its id.
 begun: Counter[str] = Counter()
-gate = threading.Event()
+#: How many held rows may end.
+gate = threading.Semaphore(0)
 
 
 @worker.service("upper")
@@ -38,7 +39,7 @@ def upper(body: bytes, task: Task) -> bytes:
 @worker.service("held")
 def held(body: bytes, task: Task) -> bytes:
     begun[task.message_id] += 1
-    gate.wait(20)
+    gate.acquire(timeout=20)
     return body
 
 
@@ -53,9 +54,10 @@ def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningBroker]:
 @pytest.fixture(autouse=True)
 def nothing_begun() -> Iterator[None]:
     begun.clear()
-    gate.clear()
+    while gate.acquire(blocking=False):
+        pass
     yield
-    gate.set()
+    gate.release(1000)
 
 
 def rows(*bodies: str | None, first: int = 0) -> pa.RecordBatch:
@@ -113,7 +115,7 @@ def test_overload_is_waited_out(broker: RunningBroker) -> None:
     asker = threading.Thread(target=lambda: found.extend(asked(of, rows(*map(str, range(300))))))
     asker.start()
     wait_until(lambda: begun, 10, "the first row begun")
-    gate.set()
+    gate.release(1000)
     asker.join(30)
     assert Counter(row["outcome"] for row in found) == {"OK": 300}
     assert set(begun.values()) == {1}
@@ -145,11 +147,15 @@ def test_whoever_leaves_early_cancels_what_is_open(broker: RunningBroker) -> Non
     asker = threading.Thread(target=lambda: next(given, None))
     asker.start()
     wait_until(lambda: begun, 10, "the first row begun")
-    gate.set()
+    gate.release()
     asker.join(20)
+    wait_until(lambda: len(begun) == 2, 10, "the second row begun")
     given.close()
-    assert sum(begun.values()) <= 4
-    assert asked(terms("upper", broker.frontend), rows("x"))[0]["outcome"] == "OK"
+    # The third was open, and is gone before it could begin: this one would come after it.
+    assert asked(terms("nobody", broker.frontend), rows("x"))[0]["outcome"] == "REJECTED"
+    gate.release(1000)
+    assert asked(terms("upper", broker.frontend), rows("y"))[0]["outcome"] == "OK"
+    assert len(begun) == 3
 
 
 def test_a_service_without_workers_is_an_outcome(broker: RunningBroker) -> None:
