@@ -9,7 +9,6 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -26,6 +25,8 @@ if TYPE_CHECKING:
 BODY_BYTES = 100
 SERVICE = "echo"
 MAP, MAP_IDS = "map", "map with ids"
+#: One row per task, which brokers name: running it twice does no harm.
+NO_KEY = "ask 1, no key"
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,13 +44,13 @@ class Plan:
 
 
 def measure(plan: Plan, progress: Progress) -> dict[str, Any]:
-    sides = [MAP, MAP_IDS, *(side for size in plan.sizes for side in (asking(size), nothing(size)))]
+    sides = [MAP, MAP_IDS, NO_KEY, *(side for size in plan.sizes for side in (asking(size), nothing(size)))]
     with Crew() as crew, session(f"local[{plan.partitions}]", archive=False) as spark:
         address = crew.echo_broker(plan.window * plan.partitions).frontend
         work = Sides(plan, spark, address)
         for side in sides:
             work.warm_up(side)
-        seen = in_turn(sides, plan.rounds, partial(work.one_round), progress)
+        seen = in_turn(sides, plan.rounds, work.one_round, progress)
     return {"net": _net(plan, seen["medians"]), **seen}
 
 
@@ -64,10 +65,11 @@ def nothing(size: int) -> str:
 def _net(plan: Plan, medians: dict[str, Figures]) -> dict[str, Figures]:
     """Rows per second once Spark's own time is taken off, and their ratio to those of `map`."""
     found = {}
-    for size in plan.sizes:
-        seconds = medians[asking(size)]["seconds"] - medians[nothing(size)]["seconds"]
+    for side, size in [(NO_KEY, 1), *((asking(size), size) for size in plan.sizes)]:
+        seconds = medians[side]["seconds"] - medians[nothing(size)]["seconds"]
         per_s = plan.rows_of(size) / max(seconds, 1e-9)
-        found[asking(size)] = {"per_s": per_s, "of_map": per_s / medians[MAP]["per_s"]}
+        of_map = {name: per_s / medians[name]["per_s"] for name in (MAP, MAP_IDS)}
+        found[side] = {"per_s": per_s, **{f"of {name}": ratio for name, ratio in of_map.items()}}
     return found
 
 
@@ -106,20 +108,22 @@ class Sides:
 
         data = F.rpad(F.col("id").cast("string"), BODY_BYTES, "x").alias("data")
         df = self._spark.range(0, rows, 1, self._plan.partitions).select("id", data)
+        if side == NO_KEY:
+            return self._asking(df, 1, idempotent=True)
         size = _size(side)
         if side == asking(size):
-            return self._asking(df, size)
+            return self._asking(df, size, key="id")
         more = "answer string, outcome string, reason string, message_id string, took_ms bigint"
         return df.mapInArrow(_nothing, f"id bigint, data string, {more}")
 
-    def _asking(self, df: DataFrame, size: int) -> DataFrame:
+    def _asking(self, df: DataFrame, size: int, **options: Any) -> DataFrame:
         from pyspark.sql import functions as F
 
-        options: dict[str, Any] = {"broker": self._address, "window": self._plan.window}
+        options |= {"broker": self._address, "window": self._plan.window}
         if size == 1:
-            return ask(df, SERVICE, body="data", key="id", returns="answer string", **options)
+            return ask(df, SERVICE, body="data", returns="answer string", **options)
         options |= {"codec": "arrow", "rows_per_task": size, "returns": "answer string"}
-        return ask(df, SERVICE, body=F.struct(F.col("data").alias("answer")), key="id", **options)
+        return ask(df, SERVICE, body=F.struct(F.col("data").alias("answer")), **options)
 
 
 def _nothing(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
