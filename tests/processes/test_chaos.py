@@ -42,7 +42,7 @@ def test_a_broken_promise_is_an_exit_code_of_1_and_its_ledgers_are_kept(tmp_path
         "import sys; from famulus.lab.chaos import ledgers; ledgers.names_of_calls = lambda *_: [];"
         "from famulus.cli.main import run; sys.argv[0] = 'famulus'; run()"
     )
-    command = [sys.executable, "-c", script, "chaos", "--seconds", "3", "--loopback", "--brokers", "2"]
+    command = [sys.executable, "-c", script, "chaos", "--seconds", "10", "--loopback", "--brokers", "2"]
     done = subprocess.run(
         [*command, "--workers", "1", "--clients", "1", "--callers", "2", "--folder", str(folder), "--json"],
         capture_output=True,
