@@ -107,7 +107,6 @@ def test_a_measurement_that_is_ended_leaves_nobody_behind() -> None:
     wait_until(lambda: not [pid for pid in started if alive(pid)], 10, "the end of all that it started")
 
 
-@longer
 def test_the_demo_keeps_every_promise() -> None:
     # What the pipeline makes of a journal has tests of its own.
     done = famulus("demo", "--no-pipeline", within_s=250)

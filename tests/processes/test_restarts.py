@@ -7,7 +7,7 @@ import pytest
 from famulus.lab.bench.restarts import DEEDS, SLOTS, WINDOW, WORKERS, told
 
 #: Enough for what is restarted to be missed: many times what is open at once.
-BODIES = 8_000
+BODIES = 20_000
 
 
 @pytest.mark.parametrize("what", ["broker stopped", "broker killed", "workers killed"])
