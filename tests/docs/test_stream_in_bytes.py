@@ -65,7 +65,7 @@ def test_a_broker_passes_on_what_the_page_says() -> None:
     part, passed_on, credit, credit_passed_on, answer, outcome = messages()
     ticket = answer[0]
     address = BrokerAddress("b", "family", "tcp://here:7100", "tcp://here:7101")
-    ports = Ports(Router(Book(address, HEARTBEAT_MS, {"echo": ServicePolicy()}), lambda: MESSAGE_ID))
+    ports = Ports(Router(Book(address, HEARTBEAT_MS, {"echo": ServicePolicy()}), lambda: ""))
     # Numbers go to two questions before the task, and the task's own question; then comes the ticket.
     core = Dispatcher(Bounds(), int.from_bytes(ticket, "big") - 4, [b"echo"])
     core.at(1)
@@ -84,7 +84,7 @@ def test_a_broker_passes_on_what_the_page_says() -> None:
     ):
         core.on_workers([[b"w", b"", header, b""]])
         settle()
-    task = headers.write("TASK", "REQUEST", service="echo", timeout_ms=2000, credit=1)
+    task = headers.write("TASK", "REQUEST", service="echo", message_id=MESSAGE_ID, timeout_ms=2000, credit=1)
     core.on_clients([[b"c", passed_on[0][:-4], task, b"hi"]])
     settle()
     assert ports.workers.pop()[1] == ticket
