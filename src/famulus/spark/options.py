@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from inspect import signature
 from typing import TYPE_CHECKING, Any, Final, TypedDict
 
 import pyarrow as pa
@@ -147,7 +148,9 @@ def _spark_schema(returns: StructType | str) -> StructType:
 def arrow_schema(schema: StructType) -> pa.Schema:
     from pyspark.sql.pandas.types import to_arrow_schema
 
-    found: pa.Schema = to_arrow_schema(schema, timezone="UTC")
+    # Before 4.3 it was so without a word.
+    utc = {"timezone": "UTC"} if "timezone" in signature(to_arrow_schema).parameters else {}
+    found: pa.Schema = to_arrow_schema(schema, **utc)  # type: ignore[arg-type]
     return found
 
 
@@ -156,7 +159,9 @@ def with_answers(fields: Sequence[StructField], terms: Terms) -> StructType:
     from pyspark.sql.pandas.types import from_arrow_schema
     from pyspark.sql.types import StructType
 
-    return StructType([*fields, *from_arrow_schema(terms.answer_schema), *from_arrow_schema(OUTCOME_COLUMNS)])
+    # A time without a zone stays one.
+    answer = from_arrow_schema(terms.answer_schema, prefer_timestamp_ntz=True)
+    return StructType([*fields, *answer, *from_arrow_schema(OUTCOME_COLUMNS)])
 
 
 def _contact(options: Mapping[str, Any]) -> Contact:

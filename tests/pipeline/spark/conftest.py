@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -18,7 +18,7 @@ from famulus.testing import RunningBroker, running_broker
 class Served:
     broker: RunningBroker
     #: How often each task was begun, by its id.
-    begun: Counter[str] = field(default_factory=Counter)
+    begun: Counter[str]
 
     @property
     def frontend(self) -> str:
@@ -28,10 +28,11 @@ class Served:
 @pytest.fixture(scope="package")
 def network() -> Iterator[Served]:
     worker = Worker(slots=20)
+    begun: Counter[str] = Counter()
 
     @worker.service("upper")
     def upper(body: bytes, task: Task) -> bytes:
-        served.begun[task.message_id] += 1
+        begun[task.message_id] += 1
         if body.startswith(b"bad"):
             raise ValueError("as you wish")
         return body.upper()
@@ -42,7 +43,7 @@ def network() -> Iterator[Served]:
 
     @worker.service("score")
     def score(body: bytes, task: Task) -> bytes:
-        served.begun[task.message_id] += 1
+        begun[task.message_id] += 1
         rows = pa.ipc.open_stream(body).read_all()
         scores = pa.table({"score": pc.multiply(rows["a"].cast(pa.float64()), 0.5), "name": rows["b"]})
         sink = pa.BufferOutputStream()
@@ -51,8 +52,7 @@ def network() -> Iterator[Served]:
         return bytes(sink.getvalue())
 
     with running_broker() as broker, worker.started(broker.backend):
-        served = Served(broker)
-        yield served
+        yield Served(broker, begun)
 
 
 @pytest.fixture

@@ -29,4 +29,4 @@ def test_there_is_nothing_by_another_name() -> None:
     assert callable(famulus.spark.ask)
     assert {"ask", "asking"} <= set(dir(famulus.spark))
     with pytest.raises(AttributeError, match="has no attribute 'aks'"):
-        famulus.spark.aks  # type: ignore[attr-defined]  # noqa: B018
+        famulus.spark.aks  # noqa: B018
