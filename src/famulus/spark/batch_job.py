@@ -1,0 +1,84 @@
+"""One Spark job for the tasks of a batch: a DataFrame for the function, and an answer for each task, whatever happens."""
+
+from __future__ import annotations
+
+import logging
+import re
+from collections.abc import Callable, Sequence
+from time import monotonic
+from typing import TypeAlias
+
+from pyspark.sql import DataFrame, SparkSession
+
+from famulus.errors import SparkError
+from famulus.spark.rows import answers_of, check_columns, parts_of, table_of
+from famulus.spark.running_job import RunningJobs
+from famulus.worker.calls import PlainError
+from famulus.worker.task import Task
+
+log = logging.getLogger("famulus.spark")
+
+#: From `message_id, body, headers, attempt, deadline` to `message_id` and `answer`, or `error`, or both.
+Function: TypeAlias = Callable[[DataFrame], DataFrame]
+
+
+class BatchJob:
+    """The function of a service with batches that is a Spark job."""
+
+    def __init__(
+        self,
+        spark: SparkSession,
+        service: str,
+        function: Function,
+        jobs: RunningJobs,
+        *,
+        time_limit_s: float,
+        spark_is_gone: Callable[[], None],
+    ) -> None:
+        self._spark = spark
+        self._service = service
+        self._function = function
+        self._jobs = jobs
+        self._time_limit_s = time_limit_s
+        self._spark_is_gone = spark_is_gone
+
+    def __call__(self, bodies: list[bytes], tasks: list[Task]) -> list[bytes | PlainError | None]:
+        return [answer for part in parts_of(tasks) for answer in self._answers(part)]
+
+    def _answers(self, tasks: Sequence[Task]) -> list[bytes | PlainError | None]:
+        until = monotonic() + self._time_limit_s
+
+        def is_wanted() -> bool:
+            now = monotonic()
+            return now < until and any(now < task.deadline and not task.cancelled for task in tasks)
+
+        about = f"{self._service}: {len(tasks)} tasks, the first of them {tasks[0].message_id}"
+        try:
+            with self._jobs.running(about, is_wanted):
+                result = self._function(self._spark.createDataFrame(table_of(tasks)))
+                if not isinstance(result, DataFrame):
+                    raise SparkError(f"the function returns a DataFrame, not {type(result).__name__}")
+                check_columns(result.columns)
+                wanted = [name for name in ("message_id", "answer", "error") if name in result.columns]
+                return answers_of(tasks, result.select(*wanted).toArrow())
+        except Exception as error:
+            log.exception("the job failed: %s", about)
+            if not self._jobs.are_possible:
+                self._spark_is_gone()
+            # The same for all of them, and it is in the log once.
+            return [PlainError(reason_of(error))] * len(tasks)
+
+
+#: What a Python worker of Spark says: the last line is the one that has no indentation.
+_TRACEBACK = re.compile(r"Traceback \(most recent call last\):\n(?:[ \t].*\n|\n)*(?P<last>\S.*)")
+
+
+def reason_of(error: Exception) -> str:
+    """What the client is told: what failed in the function, wherever it ran, without the plan and the stack of Java."""
+    text = str(error)
+    if (inner := _TRACEBACK.search(text)) is not None:
+        return inner["last"]
+    lines = [line.strip() for line in text.splitlines()]
+    told = [line for line in lines if line and not line.startswith(("at ", "An error occurred while calling"))]
+    first = re.sub(r"^(: )?(\[[\w.]+\] )?", "", told[0]).partition(" SQLSTATE:")[0] if told else ""
+    return f"{type(error).__name__}: {first}" if first else type(error).__name__
