@@ -88,8 +88,10 @@ LAYERS = {
     "pipeline.io": Layer(frozenset({"pipeline.tables", "journal", "errors"}), ANY),
     "pipeline.run": Layer(frozenset({"pipeline.io", "pipeline.tables", "journal", "errors", "__init__"}), ANY),
     "pipeline.report": Layer(frozenset({"pipeline.io", "tables", "journal", "errors", "__init__"}), ANY),
+    # A user of workers, whose functions use Spark.
+    "pipeline.serve": Layer(frozenset({"pipeline", "spark", "worker", "errors", "__init__"}), ANY),
     "pipeline": Layer(frozenset({"errors"}), ANY),
-    "spark": Layer(frozenset({"journal", "client", "worker", "errors", "__init__"}), ANY),
+    "spark": Layer(frozenset({"journal", "client", "worker", "wire", "errors", "__init__"}), ANY),
     # How it is proven, measured and shown. Nobody imports it.
     "lab.processes": layer("", ""),
     "lab.relay": layer("", ""),

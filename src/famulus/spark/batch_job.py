@@ -1,4 +1,4 @@
-"""One Spark job for the tasks of a batch: a DataFrame for the function, and an answer for each task, whatever happens."""
+"""One Spark job for the tasks of a batch: a DataFrame for the function, and an answer for each task in any case."""
 
 from __future__ import annotations
 
@@ -33,14 +33,12 @@ class BatchJob:
         jobs: RunningJobs,
         *,
         time_limit_s: float,
-        spark_is_gone: Callable[[], None],
     ) -> None:
         self._spark = spark
         self._service = service
         self._function = function
         self._jobs = jobs
         self._time_limit_s = time_limit_s
-        self._spark_is_gone = spark_is_gone
 
     def __call__(self, bodies: list[bytes], tasks: list[Task]) -> list[bytes | PlainError | None]:
         return [answer for part in parts_of(tasks) for answer in self._answers(part)]
@@ -63,8 +61,6 @@ class BatchJob:
                 return answers_of(tasks, result.select(*wanted).toArrow())
         except Exception as error:
             log.exception("the job failed: %s", about)
-            if not self._jobs.are_possible:
-                self._spark_is_gone()
             # The same for all of them, and it is in the log once.
             return [PlainError(reason_of(error))] * len(tasks)
 

@@ -1,4 +1,4 @@
-"""The jobs that a thread of a worker runs: in a pool of their own, and cancelled when nobody waits for them any more."""
+"""The jobs that a thread of a worker runs: in a pool of their own, and cancelled when nobody waits for them."""
 
 from __future__ import annotations
 
@@ -10,15 +10,32 @@ from typing import Final
 
 from pyspark.sql import SparkSession
 
+from famulus.errors import SparkError
+from famulus.worker.worker import Worker
+
 #: How often somebody looks whether a job is still wanted.
 LOOK_S: Final = 0.2
 
 
 class RunningJobs:
-    def __init__(self, spark: SparkSession) -> None:
+    """Those of a worker whose functions use Spark."""
+
+    def __init__(self, spark: SparkSession, worker: Worker) -> None:
         self._context = spark.sparkContext
+        self._worker = worker
         self._numbers = count()
         self._closed = False
+
+    def run_worker(self) -> bool:
+        """True if no task was given up. Raises a SparkError if there is no Spark any more."""
+        try:
+            drained = self._worker.run()
+        finally:
+            # Whatever still runs is not wanted.
+            self._closed = True
+        if not self._are_possible:
+            raise SparkError("Spark has ended, and no job can run any more")
+        return drained
 
     @contextmanager
     def running(self, about: str, is_wanted: Callable[[], bool]) -> Iterator[None]:
@@ -41,23 +58,22 @@ class RunningJobs:
         finally:
             ended.set()
             watch.join()
-            if self.are_possible:
+            if self._are_possible:
                 self._context.removeJobTag(tag)
+            else:
+                # A worker without Spark would answer ERROR only, and do that quickly.
+                self._worker.stop()
 
     @property
-    def are_possible(self) -> bool:
+    def _are_possible(self) -> bool:
         """Whether Spark is still there."""
         try:
             return not self._context._jsc.sc().isStopped()  # type: ignore[attr-defined]
         except Exception:
             return False
 
-    def close(self) -> None:
-        """Whatever still runs is not wanted."""
-        self._closed = True
-
     def _watch(self, tag: str, is_wanted: Callable[[], bool], ended: threading.Event) -> None:
         while not ended.wait(LOOK_S):
             # Again and again: it may not have come to its first job yet.
-            if (self._closed or not is_wanted()) and self.are_possible:
+            if (self._closed or not is_wanted()) and self._are_possible:
                 self._context.cancelJobsWithTag(tag)

@@ -7,8 +7,7 @@ from typing import Any, Final
 
 from pyspark.sql import SparkSession
 
-from famulus.core.batch_queue import slots_for
-from famulus.errors import SettingsError, SparkError
+from famulus.errors import SettingsError
 from famulus.spark.batch_job import BatchJob, Function
 from famulus.spark.running_job import RunningJobs
 from famulus.worker.worker import Worker
@@ -77,30 +76,11 @@ class SparkService:
     ) -> None:
         if settings.get("processes"):
             raise SettingsError("processes: the work is done by Spark, and not in child processes")
-        self._is_gone = False
-        self._jobs = RunningJobs(spark)
-        self.worker = Worker(slots=slots, **settings)
+        self.worker = Worker(slots=rows_per_batch * (JOBS + 1) if slots is None else slots, **settings)
+        self._jobs = RunningJobs(spark, self.worker)
         limit_s = math.inf if time_limit_s is None else time_limit_s
-        job = BatchJob(
-            spark, service, function, self._jobs, time_limit_s=limit_s, spark_is_gone=self._leave
-        )
-        batches = self.worker.service(
-            service, batch=rows_per_batch, wait_ms=max_wait_ms, time_limit_s=time_limit_s
-        )
-        batches(job)
-        if slots is None:
-            self.worker.change(slots=slots_for(rows_per_batch, JOBS))
+        job = BatchJob(spark, service, function, self._jobs, time_limit_s=limit_s)
+        self.worker.service(service, batch=rows_per_batch, wait_ms=max_wait_ms, time_limit_s=time_limit_s)(job)
 
     def run(self) -> bool:
-        try:
-            drained = self.worker.run()
-        finally:
-            self._jobs.close()
-        if self._is_gone:
-            raise SparkError("Spark has ended; no job can run any more")
-        return drained
-
-    def _leave(self) -> None:
-        """A worker without Spark would only answer ERROR, and quickly."""
-        self._is_gone = True
-        self.worker.stop()
+        return self._jobs.run_worker()
