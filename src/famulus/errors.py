@@ -36,6 +36,7 @@ FamulusError
 ├── StateError              what was done cannot be read
 ├── Misfiled                rows were about to get into a wrong folder
 ├── NoJava, SparkFailed     Spark did not start
+├── AskFailed               rows of a DataFrame were not answered as their caller wants
 ├── SparkError              Spark could not do it
 ├── QueryError              the question is wrong
 │
@@ -280,6 +281,10 @@ class NoJava(FamulusError):
 
 class SparkFailed(FamulusError):
     """Spark did not start."""
+
+
+class AskFailed(FamulusError):
+    """A row has an outcome that its caller does not want, or the key of another row."""
 
 
 class SparkError(FamulusError):

@@ -1,9 +1,40 @@
-"""Spark in the network: a service whose function is a Spark job.
+"""Spark in the network: columns that services compute (`ask`, `asking`), and jobs as services (`serve`).
 
-from famulus.spark import serve
-serve(spark, "score", score)
+from famulus.spark import ask
+
+answers = ask(df, "embed", body="text", key="id")
 """
 
-from famulus.spark.serve import serve
+from __future__ import annotations
 
-__all__ = ["serve"]
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from famulus.spark.counts import Counts
+    from famulus.spark.frames import ask
+    from famulus.spark.serve import serve
+    from famulus.spark.sink import FamulusSink
+    from famulus.spark.udf import asking
+
+__all__ = ["Counts", "FamulusSink", "ask", "asking", "serve"]
+
+# Each is imported when it is first asked for: Spark takes a second to load.
+_HOMES = {
+    "Counts": "famulus.spark.counts",
+    "FamulusSink": "famulus.spark.sink",
+    "ask": "famulus.spark.frames",
+    "asking": "famulus.spark.udf",
+    "serve": "famulus.spark.serve",
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOMES:
+        raise AttributeError(f"module 'famulus.spark' has no attribute {name!r}")
+    from importlib import import_module
+
+    return getattr(import_module(_HOMES[name]), name)
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

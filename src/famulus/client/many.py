@@ -1,0 +1,94 @@
+"""Many tasks of one caller that keeps account of them itself: it names each by a number, and hears when it ended."""
+
+from __future__ import annotations
+
+import threading
+from collections import deque
+from collections.abc import Iterable, Mapping
+from time import monotonic_ns
+
+from famulus.client import rules
+from famulus.client.own_headers import more_fields
+from famulus.client.threads import Client, _Wish
+from famulus.core.session.done import Done as Done
+from famulus.core.session.retry import LIKE_CLIENT
+from famulus.errors import OutcomeError
+from famulus.wire.limits import PRIORITY_DEFAULT
+
+#: The number by which its caller knows a task, its body, its message_id or "", and its time-out in milliseconds.
+Named = tuple[int, bytes, str, int]
+
+
+class Many:
+    def __init__(
+        self,
+        client: Client,
+        service: str,
+        *,
+        priority: int = PRIORITY_DEFAULT,
+        at_least_once: bool = False,
+        idempotent: bool = False,
+        headers: Mapping[str, str] | None = None,
+    ) -> None:
+        rules.checked_service(service, priority, None)
+        self._client = client
+        self._service, self._priority = service, priority
+        self._retry = client._retry
+        if idempotent:
+            self._retry = client._of_idempotent(LIKE_CLIENT, at_least_once, idempotent, None, None)
+        self._at_least_once = at_least_once or idempotent
+        self._more = more_fields("", headers) if headers else b""
+        self._came: deque[tuple[int, Done]] = deque()
+        # Held while there is nothing to take; the I/O thread releases it.
+        self._nothing = threading.Lock()
+        self._nothing.acquire()
+        self._error: OutcomeError | None = None
+        client._waiters.add(self)  # type: ignore[arg-type]  # of which only `orphan` is used
+
+    def submit(self, tasks: Iterable[Named]) -> None:
+        """Their bodies have been checked."""
+        wishes: list[_Wish] = [
+            (
+                self,
+                self._service,
+                body,
+                timeout_ms,
+                self._priority,
+                message_id,
+                number,
+                self._at_least_once,
+                self._retry,
+                self._more,
+                0,
+                0,
+            )
+            for number, body, message_id, timeout_ms in tasks
+        ]
+        self._client._leave_wishes(wishes, self._at_least_once)
+
+    def take(self, wait_s: float) -> list[tuple[int, Done]]:
+        """Those that have ended since, and when; waits until there is one, but no longer than that."""
+        came = self._came
+        if not came and wait_s > 0:
+            self._nothing.acquire(timeout=wait_s)
+        if self._error is not None:
+            raise self._error
+        return [came.popleft() for _ in range(len(came))]
+
+    def close(self) -> None:
+        """Whatever is open is cancelled."""
+        self._client._waiters.discard(self)
+        self._client._cancel(self, may_wait=False)
+
+    # -- the I/O thread -----------------------------------------------------------------------------------------
+
+    def __call__(self, done: Done) -> None:
+        self._came.append((monotonic_ns(), done))
+        if self._nothing.locked():
+            self._nothing.release()
+
+    def orphan(self, error: OutcomeError) -> None:
+        """This process was forked, and what is open is the parent's."""
+        self._error = error
+        if self._nothing.locked():
+            self._nothing.release()
