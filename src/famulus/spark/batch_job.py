@@ -11,14 +11,14 @@ from typing import TypeAlias
 from pyspark.sql import DataFrame, SparkSession
 
 from famulus.errors import SparkError
-from famulus.spark.rows import answers_of, check_columns, parts_of, table_of
+from famulus.spark.rows import Form, Outcome, parts_of
 from famulus.spark.running_job import RunningJobs
 from famulus.worker.calls import PlainError
 from famulus.worker.task import Task
 
 log = logging.getLogger("famulus.spark")
 
-#: From `message_id, body, headers, attempt, deadline` to `message_id` and `answer`, or `error`, or both.
+#: From `message_id`, the body, `headers`, `attempt` and `deadline` to `message_id` and the answer, or `error`, or both.
 Function: TypeAlias = Callable[[DataFrame], DataFrame]
 
 
@@ -30,20 +30,21 @@ class BatchJob:
         spark: SparkSession,
         service: str,
         function: Function,
+        form: Form,
         jobs: RunningJobs,
-        *,
         time_limit_s: float,
     ) -> None:
         self._spark = spark
         self._service = service
         self._function = function
+        self._form = form
         self._jobs = jobs
         self._time_limit_s = time_limit_s
 
-    def __call__(self, bodies: list[bytes], tasks: list[Task]) -> list[bytes | PlainError | None]:
+    def __call__(self, bodies: list[bytes], tasks: list[Task]) -> list[Outcome]:
         return [answer for part in parts_of(tasks) for answer in self._answers(part)]
 
-    def _answers(self, tasks: Sequence[Task]) -> list[bytes | PlainError | None]:
+    def _answers(self, tasks: Sequence[Task]) -> list[Outcome]:
         until = monotonic() + self._time_limit_s
 
         def is_wanted() -> bool:
@@ -53,12 +54,12 @@ class BatchJob:
         about = f"{self._service}: {len(tasks)} tasks, the first of them {tasks[0].message_id}"
         try:
             with self._jobs.running(about, is_wanted):
-                result = self._function(self._spark.createDataFrame(table_of(tasks)))
+                rows, known = self._form.read(tasks)
+                result = self._function(self._spark.createDataFrame(rows))
                 if not isinstance(result, DataFrame):
                     raise SparkError(f"the function returns a DataFrame, not {type(result).__name__}")
-                check_columns(result.columns)
-                wanted = [name for name in ("message_id", "answer", "error") if name in result.columns]
-                return answers_of(tasks, result.select(*wanted).toArrow())
+                found = result.select(*self._form.wanted_of(result.columns)).toArrow()
+                return self._form.answers(tasks, found, known)
         except Exception as error:
             log.exception("the job failed: %s", about)
             # The same for all of them, and it is in the log once.

@@ -11,9 +11,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from famulus.errors import SparkError
+from famulus.errors import SettingsError, SparkError
 from famulus.spark.batch_job import reason_of
-from famulus.spark.rows import NO_ROW, SCHEMA, SEVERAL_ROWS, answers_of, check_columns, parts_of, table_of
+from famulus.spark.codecs import codec
+from famulus.spark.rows import HEADER, NO_ROW, SEVERAL_ROWS, Form, parts_of
 from famulus.worker.calls import PlainError
 from famulus.worker.task import Task
 
@@ -31,6 +32,16 @@ def result(*rows: tuple[str | None, object, str | None]) -> pa.Table:
     return pa.table(
         {"message_id": pa.array(ids, pa.string()), "answer": answers, "error": pa.array(errors, pa.string())}
     )
+
+
+def answers_of(tasks: list[Task], rows: pa.Table) -> list[Any]:
+    return list(Form().answers(tasks, rows, {}))
+
+
+def table_of(tasks: list[Task]) -> pa.Table:
+    table, bad = Form().read(tasks)
+    assert not bad
+    return table
 
 
 ABC = [task("a"), task("b"), task("c")]
@@ -69,7 +80,7 @@ def test_whatever_rows_there_are(rows: list[str], ids: list[str]) -> None:
 def test_a_task_as_a_row() -> None:
     in_a_minute = time.monotonic() + 60
     table = table_of([task("a", b"\x00\xff", in_a_minute, customer="7"), task("b")])
-    assert table.schema == SCHEMA
+    assert table.schema.names == ["message_id", "body", *HEADER.names]
     first, second = table.to_pylist()
     assert (first["message_id"], first["body"], first["headers"], first["attempt"]) == (
         "a", b"\x00\xff", [("customer", "7")], 1,
@@ -86,10 +97,35 @@ def test_large_bodies_are_several_jobs() -> None:
 
 
 def test_columns_that_have_to_be_there() -> None:
-    check_columns(["error", "message_id"])
+    assert Form().wanted_of(["error", "more", "message_id"]) == ["message_id", "error"]
+    assert Form().wanted_of(["answer", "message_id"]) == ["message_id", "answer"]
     for names in (["message_id"], ["answer"], []):
-        with pytest.raises(SparkError, match="message_id and answer"):
-            check_columns(names)
+        with pytest.raises(SparkError, match="message_id, answer"):
+            Form().wanted_of(names)
+
+
+POINT = codec("json", pa.schema({"a": pa.float64(), "b": pa.float64()}))
+SCORE = codec("json", pa.schema({"score": pa.float64(), "label": pa.string()}))
+
+
+def test_bodies_and_answers_with_columns() -> None:
+    form = Form(POINT, SCORE)
+    tasks = [task("a", b'{"a": 1, "b": 2.5}'), task("b", b'{"a": "one"}'), task("c", b'{"b": 3}'), task("d", b"?")]
+    rows, known = form.read(tasks)
+    assert [(row["message_id"], row["a"], row["b"]) for row in rows.to_pylist()] == [("a", 1, 2.5), ("c", None, 3)]
+    result = pa.table({"message_id": ["c", "a"], "score": [3, None], "label": ["x", "y"], "more": [1, 2]})
+    wanted = result.select(form.wanted_of(result.column_names))
+    answers = told(form.answers(tasks, wanted, known))
+    assert [answers[0], answers[2]] == [b'{"score":null,"label":"y"}', b'{"score":3.0,"label":"x"}']
+    assert answers[1].startswith("bad_arguments: the body ")
+    assert answers[3].startswith("bad_arguments: the body ")
+
+
+def test_columns_have_names_of_their_own() -> None:
+    with pytest.raises(SettingsError, match="takes: attempt is a column of ours"):
+        Form(takes=codec("json", pa.schema({"attempt": pa.int64()})))
+    with pytest.raises(SettingsError, match="returns: error is a column of ours"):
+        Form(returns=codec("json", pa.schema({"error": pa.string()})))
 
 
 @pytest.mark.parametrize(

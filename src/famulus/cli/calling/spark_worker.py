@@ -27,6 +27,8 @@ class SparkOptions:
     conf: list[str] | None = option(
         "With --spark: a setting of Spark; may be repeated. It wins over ours.", metavar="KEY=VALUE"
     )
+    takes: str | None = option("With --spark: bodies are JSON of these columns, such as 'a double, b double'.")
+    returns: str | None = option("With --spark: answers are JSON of these columns of the result.")
     rows_per_batch: int | None = option("With --spark: the most tasks of a job. [default: 5000]")
     max_wait_ms: float | None = option("With --spark: how long the first of them waits for others. [default: 200]")
 
@@ -53,7 +55,7 @@ def run_with_spark(target: str, options: SparkOptions, override: Callable[[Worke
     look_for(module_name, target)
     # Where there are several jobs, none waits for all of another.
     conf = ["spark.scheduler.mode=FAIR", *(options.conf or ())]
-    terms = {"rows_per_batch": options.rows_per_batch, "max_wait_ms": options.max_wait_ms}
+    terms = {each: getattr(options, each) for each in ("takes", "returns", "rows_per_batch", "max_wait_ms")}
     with spark_session(options.master, conf) as spark:
         # Only now: a module that makes columns when it is imported needs a session.
         with logs.while_imported():
