@@ -68,7 +68,7 @@ class RunningJobs:
     def _are_possible(self) -> bool:
         """Whether Spark is still there."""
         try:
-            return not self._context._jsc.sc().isStopped()  # type: ignore[attr-defined]
+            return not self._context._jsc.sc().isStopped()
         except Exception:
             return False
 

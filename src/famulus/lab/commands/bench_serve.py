@@ -14,7 +14,9 @@ def serve(
     max_wait_ms: Annotated[float, typer.Option(min=0.0, help="How long its first task waits for others.")] = 200.0,
     slots: Annotated[int | None, typer.Option(min=1, help="Of the worker. [default: three jobs of tasks]")] = None,
     window: Annotated[int, typer.Option(min=1, help="Tasks open at once.")] = 15_000,
-    per_s: Annotated[float, typer.Option(min=0.0, help="Instead, so many tasks come each second.")] = 0.0,
+    per_s: Annotated[
+        float, typer.Option(min=0.0, metavar="TASKS", help="Instead, so many tasks come each second.")
+    ] = 0.0,
     python: Annotated[bool, typer.Option("--python", help="The rows go through Python on the executors.")] = False,
     master: Annotated[str | None, typer.Option(metavar="URL", help="Spark's master. [default: local[*]]")] = None,
     seconds: Annotated[float, typer.Option(min=0.5, help="Length of each round.")] = 10.0,
