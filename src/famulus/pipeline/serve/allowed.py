@@ -17,8 +17,9 @@ def _words(text: str) -> frozenset[str]:
 PLANS: Final = _words(
     """
     Aggregate Distinct Except Filter Generate GlobalLimit Intersect Join LateralJoin LocalLimit LocalRelation
-    Offset OneRowRelation Pivot Project Sample Sort SubqueryAlias Union UnresolvedHaving UnresolvedInlineTable
-    UnresolvedRelation UnresolvedSubqueryColumnAliases UnresolvedWith Unpivot WithWindowDefinition
+    Offset OneRowRelation PipeOperator Pivot Project Sample Sort SubqueryAlias Union UnresolvedHaving
+    UnresolvedInlineTable UnresolvedRelation UnresolvedSubqueryColumnAliases UnresolvedWith Unpivot
+    WithWindowDefinition
     """
 )
 
@@ -35,11 +36,11 @@ EXPRESSIONS: Final = _words(
     CreateNamedStruct Cube CurrentDate CurrentRow$ CurrentTimestamp Divide EqualNullSafe EqualTo Exists
     GreaterThan GreaterThanOrEqual GroupingSets In InSubquery IntegralDivide IsNotNull IsNull LambdaFunction
     LateralSubquery LessThan LessThanOrEqual Like LikeAll LikeAny ListQuery Literal Multiply MultiAlias Not
-    NotLikeAll NotLikeAny Or Remainder RLike Rollup ScalarSubquery SortOrder SpecifiedWindowFrame Subtract
-    UnaryMinus UnaryPositive UnboundedFollowing$ UnboundedPreceding$ UnresolvedAlias UnresolvedAttribute
-    UnresolvedExtractValue UnresolvedFunction UnresolvedGenerator UnresolvedNamedLambdaVariable UnresolvedStar
-    UnresolvedStarExceptOrReplace UnresolvedWindowExpression UnspecifiedFrame$ WindowExpression
-    WindowSpecDefinition
+    NotLikeAll NotLikeAny Or PipeExpression Remainder RLike Rollup ScalarSubquery SortOrder SpecifiedWindowFrame
+    Subtract UnaryMinus UnaryPositive UnboundedFollowing$ UnboundedPreceding$ UnresolvedAlias
+    UnresolvedAttribute UnresolvedExtractValue UnresolvedFunction UnresolvedGenerator
+    UnresolvedNamedLambdaVariable UnresolvedStar UnresolvedStarExceptOrReplace UnresolvedWindowExpression
+    UnspecifiedFrame$ WindowExpression WindowSpecDefinition
     """
 )
 

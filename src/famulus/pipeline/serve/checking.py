@@ -29,7 +29,7 @@ def tables_in(spark: SparkSession, sql: str, ours: Collection[str]) -> set[str]:
     except (PySparkException, Py4JError) as error:
         raise QueryError(_first_line(error)) from None
     found = _Parts()
-    found.visit_plan(parsed)
+    found.visit(parsed)
     named = {name: name.lower() for name in found.tables}
     for name, lower in named.items():
         if lower not in ours and lower not in found.named_here:
@@ -47,15 +47,31 @@ def check_analysed(frame: DataFrame) -> None:
 
 
 class _Parts:
+    """All parts of a plan, one after the other: it may be nested more deeply than Python calls functions."""
+
     def __init__(self) -> None:
         self.tables: set[str] = set()
         #: What the query itself gives a name, by WITH.
         self.named_here: set[str] = set()
         self._count = 0
+        self._plans: list[Any] = []
+        self._expressions: list[Any] = []
 
-    def visit_plan(self, plan: Any) -> None:
+    def visit(self, plan: Any) -> None:
+        self._plans.append(plan)
+        while self._plans or self._expressions:
+            self._count += 1
+            if self._count > PARTS_MAX:
+                raise QueryError(f"the query has more than {PARTS_MAX:,} parts")
+            if self._plans:
+                self._visit_plan(self._plans.pop())
+            else:
+                self._visit_expression(self._expressions.pop())
+
+    def _visit_plan(self, plan: Any) -> None:
         kind = _kind(plan)
-        self._check(kind, PLANS, _SAID.get(kind, f"the part {kind}"))
+        if kind not in PLANS:
+            raise QueryError(f"{_SAID.get(kind, kind)} is not allowed: a query is a single SELECT over the tables")
         if kind == "UnresolvedRelation":
             self._visit_table(plan)
         elif kind == "UnresolvedWith":
@@ -63,11 +79,9 @@ class _Parts:
                 raise QueryError("WITH RECURSIVE is not allowed")
             for pair in _each(plan.cteRelations()):
                 self.named_here.add(pair._1().lower())
-                self.visit_plan(pair._2())
-        for child in _each(plan.children()):
-            self.visit_plan(child)
-        for expression in _each(plan.expressions()):
-            self._visit_expression(expression)
+                self._plans.append(pair._2())
+        self._plans += _each(plan.children())
+        self._expressions += _each(plan.expressions())
 
     def _visit_table(self, relation: Any) -> None:
         parts = list(_each(relation.multipartIdentifier()))
@@ -80,13 +94,13 @@ class _Parts:
 
     def _visit_expression(self, expression: Any) -> None:
         kind = _kind(expression)
-        self._check(kind, EXPRESSIONS, f"the expression {kind}")
+        if kind not in EXPRESSIONS:
+            raise QueryError(f"the expression {kind} is not allowed")
         if kind in ("UnresolvedFunction", "UnresolvedGenerator"):
             self._visit_function(expression)
         elif kind in _SUBQUERIES:
-            self.visit_plan(expression.plan())
-        for child in _each(expression.children()):
-            self._visit_expression(child)
+            self._plans.append(expression.plan())
+        self._expressions += _each(expression.children())
 
     def _visit_function(self, expression: Any) -> None:
         if _kind(expression) == "UnresolvedGenerator":
@@ -95,13 +109,6 @@ class _Parts:
             name = ".".join(_each(expression.nameParts()))
         if name.lower() not in FUNCTIONS:
             raise QueryError(f"the function {name} is not allowed")
-
-    def _check(self, kind: str, allowed: Collection[str], said: str) -> None:
-        self._count += 1
-        if self._count > PARTS_MAX:
-            raise QueryError(f"the query has more than {PARTS_MAX:,} parts")
-        if kind not in allowed:
-            raise QueryError(f"{said} is not allowed: a query is a single SELECT over the tables")
 
 
 _SUBQUERIES: Final = frozenset({"Exists", "LateralSubquery", "ListQuery", "ScalarSubquery"})
