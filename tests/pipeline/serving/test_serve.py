@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import logging
 import os
+import re
+import shlex
 import signal
 import sys
 import threading
@@ -210,32 +212,63 @@ def test_wrong_settings_are_said_at_once(spark: SparkSession) -> None:
         SparkService(spark, "score", judged, slots=50)
 
 
-SCORING = """
-from pyspark.sql import functions as F
+PAGE = (Path(__file__).parents[3] / "docs" / "spark-worker.md").read_text("utf-8")
 
-UPPER = F.upper(F.decode("body", "UTF-8"))  # needs a session already
+
+def file_of(name: str) -> str:
+    """As the page has it."""
+    return PAGE.partition(f"# {name}\n")[2].partition("```")[0]
+
+
+def test_the_program_of_the_docs(serving: Any) -> None:
+    program: dict[str, Any] = {}
+    exec(file_of("scoring_program.py"), program)
+    with serving(program["upper"]) as scene:
+        assert scene.client.request("score", "hello") == b"HELLO"
+
+
+SLOW = """
+
+RATE = F.lit(0.5)  # needs a session already
+
 
 def slowly(batches):
-        for batch in batches:
+    import time
+
+    for batch in batches:
         time.sleep(0.5)
         yield batch
 
-def score(tasks):
-    return tasks.select("message_id", UPPER.alias("answer")).mapInArrow(slowly, "message_id string, answer string")
+
+def slow_score(points):
+    return score(points).mapInArrow(slowly, "message_id string, score double")
 """
 
 
 def test_the_command_serves_and_drains_on_sigterm(
     broker: RunningBroker, processes: Callable[..., Process], tmp_path: Path
 ) -> None:
-    (tmp_path / "scoring.py").write_text(SCORING)
-    words = ("worker", "--spark", "scoring:score", "--service", "scores", "--master", "local[1]", "--max-wait-ms", "10")
-    more = ("--rows-per-batch", "100", "--conf", "spark.driver.memory=512m", "--broker", broker.backend)
-    worker = processes(sys.executable, "-m", "famulus", *words, *more, cwd=tmp_path)
+    """The command of the docs, but slower."""
+    narrow = file_of("scoring.py").replace('F.col("b") * 0.25)', 'F.col("b") * 0.25).select("message_id", "score")')
+    (tmp_path / "scoring.py").write_text(narrow + SLOW)
+    (command,) = re.findall(r"^\./famulus (worker --spark .*)$", PAGE, re.MULTILINE)
+    words = shlex.split(command.replace("scoring:score", "scoring:slow_score"))
+    few = (
+        "--master",
+        "local[1]",
+        "--max-wait-ms",
+        "10",
+        "--rows-per-batch",
+        "100",
+        "--conf",
+        "spark.driver.memory=512m",
+    )
+    worker = processes(sys.executable, "-m", "famulus", *words, *few, "--broker", broker.backend, cwd=tmp_path)
     worker.wait_for_line(r"worker .* is ready: ", LONG_S)
+    (call,) = re.findall(r"^\./famulus call score '(.*)'$", PAGE, re.MULTILINE)
     with broker.client(timeout=LONG_S) as client:
-        assert client.request("scores", "hello") == b"HELLO"
-        running = [client.submit("scores", b"%d" % number, retry=None) for number in range(10)]
+        assert client.request("score", call) == b"1.0"
+        running = [client.submit("score", call, retry=None) for _ in range(10)]
         os.kill(worker.pid, signal.SIGTERM)
         outcomes = [each.exception(LONG_S) for each in running]
     assert worker.wait(LONG_S) == 0, worker.output
