@@ -22,6 +22,7 @@ from tests.processes.ports import free_ports
 
 from famulus import Client, TaskError, Unknown
 from famulus.errors import OutcomeError, SettingsError
+from famulus.lab.bench.spark_worker import lengths, same
 from famulus.spark.rows import NO_ROW, SEVERAL_ROWS
 from famulus.spark.serve import SparkService
 from famulus.testing.running_broker import RunningBroker
@@ -210,6 +211,12 @@ def test_wrong_settings_are_said_at_once(spark: SparkSession) -> None:
         SparkService(spark, "score", judged, processes=2)
     with pytest.raises(SettingsError, match="slots: 50 are too few"):
         SparkService(spark, "score", judged, slots=50)
+
+
+@pytest.mark.parametrize(("function", "answer"), [(lengths, b"5"), (same, b"hello")])
+def test_what_the_bench_serves(serving: Any, function: Callable[[DataFrame], DataFrame], answer: bytes) -> None:
+    with serving(function) as scene:
+        assert scene.client.request("score", "hello") == answer
 
 
 PAGE = (Path(__file__).parents[3] / "docs" / "spark-worker.md").read_text("utf-8")

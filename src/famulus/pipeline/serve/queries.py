@@ -26,20 +26,20 @@ TRIES: Final = 3
 ROWS: Final = 1_000
 
 
-class Query(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+class TableQuery(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     sql: str
     #: At most so many; the service has a bound of its own.
     rows: int = ROWS
     format: Literal["json", "arrow"] = "json"
 
 
-_read: Final = msgspec.json.Decoder(Query).decode
+_read: Final = msgspec.json.Decoder(TableQuery).decode
 
 
-def query_of(body: bytes) -> Query:
+def query_of(body: bytes) -> TableQuery:
     """The body is the SQL itself, or an object in JSON: {"sql": ..., "rows": ..., "format": ...}."""
     try:
-        query = _read(body) if body.lstrip()[:1] == b"{" else Query(body.decode())
+        query = _read(body) if body.lstrip()[:1] == b"{" else TableQuery(body.decode())
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
         raise QueryError(str(error)) from None
     if query.rows < 1:
@@ -62,7 +62,7 @@ class Queries:
         self._known: set[str] = set()
         self._number = -1
 
-    def answer(self, query: Query, is_wanted: Callable[[], bool]) -> bytes:
+    def answer(self, query: TableQuery, is_wanted: Callable[[], bool]) -> bytes:
         """Raises a QueryError if the query is wrong, or not allowed."""
         names = tables_in(self._spark, query.sql, TABLES)
         rows_max = min(query.rows, self._rows_max)
