@@ -127,7 +127,7 @@ def test_whatever_is_wrong_with_the_result_is_said(serving: Any) -> None:
             reasons.append(scene.reason("x"))
             del results[0]
     assert reasons[0] == "SparkError: the function returns a DataFrame, not int"
-    assert reasons[1].startswith("SparkError: the result needs the columns message_id and answer")
+    assert reasons[1].startswith("SparkError: the result needs the columns message_id, answer, or error")
     assert "`nothing` cannot be resolved" in reasons[2]
 
 
