@@ -8,6 +8,11 @@ import pytest
 
 from famulus.testing.running_broker import RunningBroker, running_broker
 
+#: For a command with Spark, on a machine that others use as well.
+START_S = 300.0
+#: A command that serves a few tasks needs no good compiler, and no archive of Java's classes for the next time.
+START_QUICKLY = ("--conf", "spark.driver.extraJavaOptions=-XX:+UseSerialGC -XX:TieredStopAtLevel=1 -Xlog:disable")
+
 
 @pytest.fixture(scope="module")
 def broker() -> Iterator[RunningBroker]:

@@ -14,6 +14,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 from pyspark.sql import SparkSession
+from tests.pipeline.serving.conftest import START_QUICKLY, START_S
 from tests.processes.conftest import Process, processes, wait_until
 
 from famulus import TaskError
@@ -282,8 +283,8 @@ def test_an_answer_has_at_most_so_many_bytes(spark: SparkSession, place: Place) 
 
 def test_the_command_serves(broker: RunningBroker, processes: Callable[..., Process], place: Place) -> None:
     words = ("pipeline", "serve", "--tables", place.full(""), "--master", "local[1]", "--broker", broker.backend)
-    served = processes(sys.executable, "-m", "famulus", *words, "--conf", "spark.driver.memory=512m")
-    served.wait_for_line(r"worker .* is ready: ", LONG_S)
+    served = processes(sys.executable, "-m", "famulus", *words, *START_QUICKLY)
+    served.wait_for_line(r"worker .* is ready: ", START_S)
     page = (DOCS / "pipeline.md").read_text("utf-8")
     (command,) = re.findall(r"^\./famulus (call famulus\.query .*)$", page, re.MULTILINE)
     asking = (*shlex.split(command), "--broker", broker.frontend, "--timeout", str(LONG_S))

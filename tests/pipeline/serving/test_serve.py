@@ -17,6 +17,7 @@ from typing import Any
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
+from tests.pipeline.serving.conftest import START_QUICKLY, START_S
 from tests.processes.conftest import BrokerProcess, Process, brokers, processes, wait_until
 from tests.processes.ports import free_ports
 
@@ -260,18 +261,9 @@ def test_the_command_serves_and_drains_on_sigterm(
     (tmp_path / "scoring.py").write_text(narrow + SLOW)
     (command,) = re.findall(r"^\./famulus (worker --spark .*)$", PAGE, re.MULTILINE)
     words = shlex.split(command.replace("scoring:score", "scoring:slow_score"))
-    few = (
-        "--master",
-        "local[1]",
-        "--max-wait-ms",
-        "10",
-        "--rows-per-batch",
-        "100",
-        "--conf",
-        "spark.driver.memory=512m",
-    )
+    few = ("--master", "local[1]", "--max-wait-ms", "10", "--rows-per-batch", "100", *START_QUICKLY)
     worker = processes(sys.executable, "-m", "famulus", *words, *few, "--broker", broker.backend, cwd=tmp_path)
-    worker.wait_for_line(r"worker .* is ready: ", LONG_S)
+    worker.wait_for_line(r"worker .* is ready: ", START_S)
     (call,) = re.findall(r"^\./famulus call score '(.*)'$", PAGE, re.MULTILINE)
     with broker.client(timeout=LONG_S) as client:
         assert client.request("score", call) == b"1.0"
