@@ -91,9 +91,9 @@ def test_a_task_as_a_row() -> None:
 
 
 def test_large_bodies_are_several_jobs() -> None:
-    tasks = [task(str(number), bytes(size)) for number, size in enumerate((4, 4, 4, 20, 1))]
+    tasks = [task(str(number), bytes(size)) for number, size in enumerate((20, 4, 4, 4, 20, 1))]
     parts = [[each.message_id for each in part] for part in parts_of(tasks, bytes_max=10)]
-    assert parts == [["0", "1"], ["2"], ["3"], ["4"]]
+    assert parts == [["0"], ["1", "2"], ["3"], ["4"], ["5"]]
 
 
 def test_columns_that_have_to_be_there() -> None:
