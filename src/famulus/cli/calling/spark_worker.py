@@ -12,8 +12,6 @@ from famulus.cli.options import option
 from famulus.errors import SettingsError
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
-
     from famulus.cli.logs import ModuleLogs
     from famulus.spark.batch_job import Function
     from famulus.worker.worker import Worker
@@ -42,6 +40,8 @@ class SparkOptions:
 
 def run_with_spark(target: str, options: SparkOptions, override: Callable[[Worker], None], logs: ModuleLogs) -> bool:
     """True if no task was given up."""
+    from pyspark.cloudpickle import register_pickle_by_value
+
     from famulus.cli.pipeline.options import settings, spark_session
     from famulus.spark.serve import SparkService
 
@@ -61,7 +61,9 @@ def run_with_spark(target: str, options: SparkOptions, override: Callable[[Worke
         with logs.while_imported():
             module = imported(module_name, target)
         function = _function(module, name)
-        _send(spark, module)
+        # What the function does with rows in Python is done by executors. They have no such module, and no session with
+        # which it could make columns.
+        register_pickle_by_value(module)
         service = SparkService(
             spark, options.service, function, **{each: value for each, value in terms.items() if value is not None}
         )
@@ -77,9 +79,3 @@ def _function(module: ModuleType, name: str) -> Function:
         return function
     what = "has no" if found is None else f"has a {type(found).__name__}, not a function, as"
     raise SettingsError(f"the module {module.__name__} {what} {name!r}; with --spark it takes and returns a DataFrame")
-
-
-def _send(spark: SparkSession, module: ModuleType) -> None:
-    """To the executors: what the function does with rows in Python is done there. A package they have to have."""
-    if module.__file__ is not None and "." not in module.__name__ and not hasattr(module, "__path__"):
-        spark.sparkContext.addPyFile(module.__file__)
