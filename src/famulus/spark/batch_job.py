@@ -55,6 +55,8 @@ class BatchJob:
         try:
             with self._jobs.running(about, is_wanted):
                 rows, known = self._form.read(tasks)
+                if not rows.num_rows:
+                    return [known[task.message_id] for task in tasks]
                 result = self._function(self._spark.createDataFrame(rows))
                 if not isinstance(result, DataFrame):
                     raise SparkError(f"the function returns a DataFrame, not {type(result).__name__}")

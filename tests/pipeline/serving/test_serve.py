@@ -75,6 +75,16 @@ def serving(spark: SparkSession, broker: RunningBroker) -> Callable[..., Any]:
     return serve
 
 
+def test_columns_instead_of_bodies(serving: Any) -> None:
+    def double(tasks: DataFrame) -> DataFrame:
+        return tasks.select("message_id", (F.col("a") * 2).alias("twice"), F.col("headers")["mark"].alias("mark"))
+
+    with serving(double, takes="a double", returns="twice double, mark string") as scene:
+        assert scene.client.call("score", a=1.5, headers={"mark": "x"}) == {"twice": 3.0, "mark": "x"}
+        # There is nothing to make a job of.
+        assert scene.reason("one").startswith("bad_arguments: the body ")
+
+
 class Gate:
     """A function that says when it is called, and waits until it is let through."""
 
