@@ -96,6 +96,7 @@ SHORTENED = (
     (r"^(\./famulus bench policy.*)$", r"\1 --seconds 1 --rounds 1"),
     (r"^(\./famulus bench batch.*)$", r"\1 --seconds 0.5 --rounds 1"),
     (r"^(\./famulus bench streams.*)$", r"\1 --parts 5000 --rounds 1"),
+    (r"^(\./famulus bench spark.*)$", r"\1 --rows 2000 --many-rows 20000 --rounds 1"),
     (r"^(\./famulus bench peers --secure.*)$", r"\1 --seconds 0.3 --rounds 1 --only famulus"),
     (
         r"^(\./famulus bench peers(?! --secure).*)$",

@@ -47,6 +47,14 @@ def test_echo_is_compared_with_a_proxy() -> None:
     assert result["ratios"]["proxy"] == pytest.approx(medians["famulus"]["rate"] / medians["proxy"]["rate"])
 
 
+@pytest.mark.parametrize(("client", "window"), [("asyncio", "1"), ("asyncio", "200"), ("threads", "200")])
+def test_echo_is_compared_with_one_whose_tasks_have_ids(client: str, window: str) -> None:
+    options = ("--client", client, "--window", window, "--seconds", "0.5", "--rounds", "1")
+    result = measured("echo", *options, "--against", "ids")
+    assert result["medians"]["ids"]["tasks"] > 0
+    assert result["ratios"]["ids"] > 0
+
+
 def test_a_broker_of_a_network_is_measured() -> None:
     only = ("--only", "famulus_request_64", "--rounds", "1", "--seconds", "0.3")
     figures = measured("peers", "--network", *only)["medians"]["famulus_request_64"]

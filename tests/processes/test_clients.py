@@ -74,14 +74,18 @@ def test_bodies_of_all_kinds_and_sizes(served: BrokerProcess) -> None:
 # -- map ------------------------------------------------------------------------------------------------------------
 
 
-def map_threads(frontend: str, *arguments: object, **options: object) -> list[bytes | OutcomeError]:
-    with Client(frontend) as client:
+def map_threads(
+    frontend: str, *arguments: object, token: str | None = None, **options: object
+) -> list[bytes | OutcomeError]:
+    with Client(frontend, token=token) as client:
         return list(client.map(*arguments, **options))  # type: ignore[call-overload]
 
 
-def map_asyncio(frontend: str, *arguments: object, **options: object) -> list[bytes | OutcomeError]:
+def map_asyncio(
+    frontend: str, *arguments: object, token: str | None = None, **options: object
+) -> list[bytes | OutcomeError]:
     async def main() -> list[bytes | OutcomeError]:
-        async with AsyncClient(frontend) as client:
+        async with AsyncClient(frontend, token=token) as client:
             return [answer async for answer in client.map(*arguments, **options)]  # type: ignore[call-overload]
 
     return asyncio.run(main())
@@ -117,6 +121,20 @@ def test_map_gives_errors_in_their_place(served: BrokerProcess, run: Map) -> Non
     assert answers[1].message_id
     with pytest.raises(TaskError):
         run(served.frontend, "once", ["a", "fail", "b"])
+
+
+@both
+def test_map_with_ids_runs_nothing_twice(served: BrokerProcess, run: Map) -> None:
+    ids = [f"{run.__name__} {number}" for number in range(20)]
+    asked = {"message_ids": ids, "errors": "return", "token": f"the one of {run.__name__}"}
+    bodies = ["fail" if number % 4 == 0 else str(number) for number in range(20)]
+    first = run(served.frontend, "once", bodies, **asked)
+    assert [each.message_id for each in first if isinstance(each, TaskError)] == ids[::4]
+    # Whatever is asked now, it is answered from memory.
+    again = run(served.frontend, "once", ["something else"] * 20, **asked)
+    assert [getattr(each, "message_id", each) for each in again] == [
+        getattr(each, "message_id", each) for each in first
+    ]
 
 
 @both

@@ -15,6 +15,7 @@ from famulus.client import rules
 from famulus.client.asking import Asking
 from famulus.client.async_stream import AsyncStream
 from famulus.client.connection import Connection
+from famulus.client.named_bodies import NamedBodies
 from famulus.client.own_headers import more_fields
 from famulus.client.parts import CREDIT_DEFAULT, OnProgress, checked_credit
 from famulus.client.progress import is_seen, shown_while_awaited
@@ -276,6 +277,7 @@ class AsyncClient:
         errors: Literal["raise", "return"] = "raise",
         timeout: float | None = None,
         priority: int = PRIORITY_DEFAULT,
+        message_ids: Iterable[str] | None = None,
         at_least_once: bool = False,
         idempotent: bool = False,
         hedge_after_s: float | None = None,
@@ -292,6 +294,7 @@ class AsyncClient:
         In the order of the bodies, or as they come with ordered=False. errors="return" gives errors in place of
         answers instead of raising the first. With progress=True a bar on standard error, if that is a terminal.
         Whoever leaves early, or gets an error, cancels what is open.
+        message_ids has an id for each body; a mistake in it is raised when what came before it has been answered.
 
         async for answer in client.map("resize", images, window=100): ...
         async for text in client.map(resize, [Size(width=64), Size(width=128)]): ...
@@ -305,7 +308,7 @@ class AsyncClient:
         typed = TypedMap(service) if isinstance(service, Service) else None
         name = service.name if isinstance(service, Service) else service
         content_type = "" if typed is None else typed.content_type
-        contents = bodies if typed is None else typed.bodies(bodies)
+        named = NamedBodies(bodies if typed is None else typed.bodies(bodies), message_ids)
 
         async def answers() -> AsyncGenerator[bytes | OutcomeError, None]:
             asking = self._asking
@@ -314,13 +317,12 @@ class AsyncClient:
             asking.start()
             something = asyncio.Event()
             arrived = Window(ordered, something.set)
-            waiting = enumerate(contents)
             opened = 0
             try:
                 while True:
                     arrived.check()
                     now_ns, delay_ms = monotonic_ns(), rules.delay_ms(delay_s, at)
-                    for number, body in islice(waiting, window - opened):
+                    for number, body, message_id in islice(named.left, window - opened):
                         asking.submit_for(
                             arrived,
                             number,
@@ -333,16 +335,19 @@ class AsyncClient:
                             retry,
                             more,
                             delay_ms,
+                            message_id,
                         )
                         opened += 1
                     asking.plan_send()
                     if not opened:
+                        named.check()
                         return
                     while not (ready := arrived.take()):
                         something.clear()
                         await something.wait()
                         arrived.check()
                     opened -= len(ready)
+                    named.answered(ready)
                     for done in ready:
                         if done.outcome == "OK":
                             yield done.body

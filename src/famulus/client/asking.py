@@ -148,6 +148,7 @@ class Asking:
         retry: Retry | None,
         more: bytes = b"",
         delay_ms: int = 0,
+        message_id: str = "",
     ) -> None:
         """One of many tasks; the caller calls `plan_send` afterwards."""
         content = self._admitted(body, at_least_once)
@@ -159,7 +160,7 @@ class Asking:
             content,
             timeout_ms,
             priority,
-            "",
+            message_id,
             place,
             at_least_once,
             tried_again,

@@ -120,11 +120,22 @@ def checked_service(service: str, priority: int, message_id: str | None) -> None
         raise ValueError(f"a service is a text of 1 to {limits.NAME_CHARS_MAX} characters, not {service!r}")
     if not 0 <= priority <= limits.PRIORITY_MAX:
         raise ValueError(f"a priority is 0 to {limits.PRIORITY_MAX}, not {priority!r}")
-    if message_id is not None and not 0 < len(message_id) <= limits.MESSAGE_ID_CHARS_MAX:
-        raise ValueError(f"a message_id has 1 to {limits.MESSAGE_ID_CHARS_MAX} characters")
+    if message_id is not None:
+        checked_message_id(message_id)
+    _check_unicode(service)
+
+
+def checked_message_id(message_id: str) -> None:
+    if not isinstance(message_id, str):
+        raise TypeError(f"a message_id is a text, not {type(message_id).__name__}")
+    if not 0 < len(message_id) <= limits.MESSAGE_ID_CHARS_MAX:
+        raise ValueError(f"a message_id has 1 to {limits.MESSAGE_ID_CHARS_MAX} characters, not {len(message_id)}")
+    _check_unicode(message_id)
+
+
+def _check_unicode(text: str) -> None:
     try:
-        service.encode()
-        (message_id or "").encode()
+        text.encode()
     except UnicodeEncodeError:
         # Half of a surrogate pair: not a text that could be sent.
         raise ValueError("a service and a message_id are valid Unicode") from None

@@ -16,6 +16,7 @@ from typing import Any, Literal, TypedDict, Unpack, overload
 from famulus import tracing
 from famulus.client import rules
 from famulus.client.connection import Connection
+from famulus.client.named_bodies import NamedBodies
 from famulus.client.own_headers import more_fields
 from famulus.client.parts import CREDIT_DEFAULT, Mailbox, OnProgress, checked_credit
 from famulus.client.progress import is_seen, shown
@@ -48,6 +49,7 @@ class MapOptions(TypedDict, total=False):
     ordered: bool
     timeout: float | None
     priority: int
+    message_ids: Iterable[str] | None
     at_least_once: bool
     idempotent: bool
     hedge_after_s: float | None
@@ -306,6 +308,7 @@ class Client:
         errors: Literal["raise", "return"] = "raise",
         timeout: float | None = None,
         priority: int = PRIORITY_DEFAULT,
+        message_ids: Iterable[str] | None = None,
         at_least_once: bool = False,
         idempotent: bool = False,
         hedge_after_s: float | None = None,
@@ -323,6 +326,7 @@ class Client:
         they may be infinite. errors="return" gives errors in place of answers instead of raising the first.
         progress=True shows a bar on standard error, if that is a terminal. Whoever leaves early, or gets an error,
         cancels what is open.
+        message_ids has an id for each body; a mistake in it is raised when what came before it has been answered.
 
         for answer in client.map("resize", images, window=100): ...
         for text in client.map(resize, [Size(width=64), Size(width=128)]): ...
@@ -336,7 +340,7 @@ class Client:
         typed = TypedMap(service) if isinstance(service, Service) else None
         name = service.name if isinstance(service, Service) else service
         content_type = "" if typed is None else typed.content_type
-        contents = bodies if typed is None else typed.bodies(bodies)
+        named = NamedBodies(bodies if typed is None else typed.bodies(bodies), message_ids)
 
         def answers() -> Generator[bytes | OutcomeError, None, None]:
             timeout_ms = self._checked(name, timeout, priority, None)
@@ -347,7 +351,6 @@ class Client:
             nothing.acquire()
             arrived = Window(ordered, partial(_let_go, nothing))
             self._waiters.add(arrived)
-            waiting = enumerate(contents)
             checked = rules.checked_body
             opened = 0
             try:
@@ -361,7 +364,7 @@ class Client:
                             checked(body),
                             timeout_ms,
                             priority,
-                            "",
+                            message_id,
                             number,
                             at_least_once,
                             tried_again,
@@ -369,17 +372,19 @@ class Client:
                             delay_ms,
                             0,
                         )
-                        for number, body in islice(waiting, window - opened)
+                        for number, body, message_id in islice(named.left, window - opened)
                     ]
                     if wishes:
                         self._leave_wishes(wishes, at_least_once)
                         opened += len(wishes)
                     if not opened:
+                        named.check()
                         return
                     while not (ready := arrived.take()):
                         nothing.acquire()
                         arrived.check()
                     opened -= len(ready)
+                    named.answered(ready)
                     for done in ready:
                         if done.outcome == "OK":
                             yield done.body

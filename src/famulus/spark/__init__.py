@@ -10,17 +10,17 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from famulus.spark.counts import Counts
+    from famulus.spark.counts import AskCounts
     from famulus.spark.frames import ask
     from famulus.spark.serve import serve
     from famulus.spark.sink import FamulusSink
     from famulus.spark.udf import asking
 
-__all__ = ["Counts", "FamulusSink", "ask", "asking", "serve"]
+__all__ = ["AskCounts", "FamulusSink", "ask", "asking", "serve"]
 
 # Each is imported when it is first asked for: Spark takes a second to load.
 _HOMES = {
-    "Counts": "famulus.spark.counts",
+    "AskCounts": "famulus.spark.counts",
     "FamulusSink": "famulus.spark.sink",
     "ask": "famulus.spark.frames",
     "asking": "famulus.spark.udf",

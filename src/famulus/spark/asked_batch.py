@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.types as kinds
 
@@ -87,7 +88,7 @@ class AskedBatch:
             pa.array(self._took_ms, pa.int64()),
         ]
         if self._size > 1:
-            tasks = pa.array([row // self._size for row in range(self._rows.num_rows)], pa.int32())
+            tasks = pa.array(np.arange(self._rows.num_rows, dtype=np.int32) // np.int32(self._size))
             outcomes = [column.take(tasks) for column in outcomes]
         kept = self._terms.kept
         fields = [*list(self._rows.schema)[:kept], *answers.schema, *OUTCOME_COLUMNS]

@@ -20,10 +20,10 @@ import pyarrow.parquet as pq
 from pyarrow import fs
 
 from famulus.errors import SettingsError
-from famulus.spark.files import place_of, write_parquet
+from famulus.spark.files import address_of, place_of, write_parquet
 from famulus.spark.options import with_answers
 from famulus.spark.partition import answered
-from famulus.spark.run import Run
+from famulus.spark.run import AskingRun
 from famulus.spark.task_ids import row_names
 from famulus.spark.terms import Terms
 
@@ -49,6 +49,7 @@ def ask_saving(chosen: DataFrame, terms: Terms, folder: str) -> DataFrame:
     if not terms.key:
         raise SettingsError("checkpoint: needs key=, by which answers are found again")
     spark = chosen.sparkSession
+    folder = address_of(folder)
     terms = dataclasses.replace(terms, run=_run_in(folder, terms))
     keys = [chosen.schema.fields[place] for place in terms.key]
     named = [StructField(f"{_KEY}{number}", each.dataType) for number, each in enumerate(keys)]
@@ -82,7 +83,7 @@ def _settled(terms: Terms) -> list[str]:
     return ["OK", "ERROR"] if terms.idempotent or terms.at_least_once else ["OK", "ERROR", "UNKNOWN"]
 
 
-def _run_in(folder: str, terms: Terms) -> Run:
+def _run_in(folder: str, terms: Terms) -> AskingRun:
     """The run that the folder belongs to: with the same name the same rows are the same tasks."""
     system, path = place_of(folder)
     mine = {"service": terms.service, "answers": str(terms.answer_schema), "keys": len(terms.key)}

@@ -20,7 +20,7 @@ from famulus.errors import SettingsError
 
 
 @dataclass(frozen=True)
-class Access:
+class Contact:
     """How an executor gets to a broker."""
 
     #: Without any: what FAMULUS_FRONTEND says there, or the pass.
@@ -32,17 +32,17 @@ class Access:
 #: Most jobs have one. Whoever uses more at once gets them, and only idle ones are closed.
 KEPT_MAX: Final = 4
 
-_clients: OrderedDict[tuple[Access, str], Client] = OrderedDict()
-_in_use: list[tuple[Access, str]] = []
+_clients: OrderedDict[tuple[Contact, str], Client] = OrderedDict()
+_in_use: list[tuple[Contact, str]] = []
 
 
 @contextmanager
-def client_of(access: Access, token: str) -> Iterator[Client]:
+def client_of(contact: Contact, token: str) -> Iterator[Client]:
     """By the token brokers know its tasks again, whichever process has asked."""
-    key = access, token
+    key = contact, token
     client = _clients.get(key)
     if client is None:
-        client = _clients[key] = _open(access, token)
+        client = _clients[key] = _open(contact, token)
     _clients.move_to_end(key)
     _in_use.append(key)
     try:
@@ -53,11 +53,11 @@ def client_of(access: Access, token: str) -> Iterator[Client]:
             _clients.pop(other).close()
 
 
-def _open(access: Access, token: str) -> Client:
-    broker = list(access.broker) or None
-    if not access.pass_file:
+def _open(contact: Contact, token: str) -> Client:
+    broker = list(contact.broker) or None
+    if not contact.pass_file:
         return Client(broker, token=token)
-    path = Path(access.pass_file)
+    path = Path(contact.pass_file)
     if path.is_absolute():
         return Client(broker, token=token, pass_file=path)
     from pyspark import SparkFiles

@@ -80,7 +80,7 @@ class Codec(ABC):
         return pa.record_batch(columns, schema=self.schema)
 
 
-class Bytes(Codec):
+class PlainBytes(Codec):
     """One column of binary or text, as it is."""
 
     holds_many = False
@@ -119,7 +119,7 @@ class Bytes(Codec):
         return pa.record_batch([column.cast(self.schema.types[0])], schema=self.schema)
 
 
-class Json(Codec):
+class JsonValues(Codec):
     """Any language can read it. A value has to be of the column's type: no text for a number, no half for an int."""
 
     def __init__(self, schema: pa.Schema) -> None:
@@ -212,7 +212,7 @@ class ArrowStream(Codec):
         return rows
 
 
-_CODECS: Final[dict[str, type[Codec]]] = {"bytes": Bytes, "json": Json, "arrow": ArrowStream}
+_CODECS: Final[dict[str, type[Codec]]] = {"bytes": PlainBytes, "json": JsonValues, "arrow": ArrowStream}
 
 
 def codec(name: str, schema: pa.Schema) -> Codec:

@@ -11,10 +11,10 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 
-class Counts:
+class AskCounts:
     """What became of the tasks of one `ask`, or of several that share it.
 
-    counts = Counts(spark)
+    counts = AskCounts(spark)
     ask(df, "embed", body="text", key="id", counts=counts).write.parquet("answers")
     print(counts)
 

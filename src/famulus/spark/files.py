@@ -9,16 +9,19 @@ import pyarrow.parquet as pq
 from pyarrow import fs
 
 
-def place_of(folder: str) -> tuple[fs.FileSystem, str]:
-    if "://" in folder:
-        found: tuple[fs.FileSystem, str] = fs.FileSystem.from_uri(folder)
-        return found
-    return fs.LocalFileSystem(), str(Path(folder).absolute())
+def address_of(folder: str) -> str:
+    """The same folder wherever it is said: a path is one of this machine, from where this program is."""
+    return folder if "://" in folder else Path(folder).absolute().as_uri()
 
 
-def write_parquet(folder: str, name: str, table: pa.Table) -> None:
+def place_of(address: str) -> tuple[fs.FileSystem, str]:
+    found: tuple[fs.FileSystem, str] = fs.FileSystem.from_uri(address)
+    return found
+
+
+def write_parquet(address: str, name: str, table: pa.Table) -> None:
     """Spark does not look at names that begin with a dot."""
-    system, path = place_of(folder)
+    system, path = place_of(address)
     system.create_dir(path, recursive=True)
     unfinished = f"{path}/.{name}.tmp"
     pq.write_table(table, unfinished, filesystem=system, compression="zstd")

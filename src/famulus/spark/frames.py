@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Unpack
 from famulus.errors import SettingsError
 from famulus.spark.checkpoint import ask_saving
 from famulus.spark.codecs import CodecName
-from famulus.spark.options import Options, Place, arrow_schema, terms_of, with_answers
+from famulus.spark.options import Chosen, Options, arrow_schema, terms_of, with_answers
 from famulus.spark.partition import answered
 from famulus.spark.run import application_of
 from famulus.spark.task_ids import check_key
@@ -68,7 +68,7 @@ def ask(
 
 def _choose(
     df: DataFrame, body: str | Sequence[str] | Column, key: str | Sequence[str] | Column | None
-) -> tuple[DataFrame, Place]:
+) -> tuple[DataFrame, Chosen]:
     """The columns of df, then those of body and key that are not among them."""
     kept = len(df.columns)
     chosen = df
@@ -89,7 +89,7 @@ def _choose(
     for place in places[1]:
         check_key(fields[place].name, arrow_schema(StructType([fields[place]])).types[0])
     body_schema = arrow_schema(StructType([fields[place] for place in places[0]]))
-    return chosen, Place(places[0], places[1], kept, body_schema)
+    return chosen, Chosen(places[0], places[1], kept, body_schema)
 
 
 def _place(df: DataFrame, what: str, name: str) -> int:

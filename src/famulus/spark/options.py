@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from inspect import signature
 from typing import TYPE_CHECKING, Any, Final, TypedDict
 
 import pyarrow as pa
@@ -11,9 +12,9 @@ import pyarrow as pa
 from famulus.client import rules
 from famulus.client.own_headers import more_fields
 from famulus.errors import SettingsError
-from famulus.spark.clients import Access
+from famulus.spark.clients import Contact
 from famulus.spark.codecs import CodecName, codec
-from famulus.spark.counts import Counts
+from famulus.spark.counts import AskCounts
 from famulus.spark.run import new_run
 from famulus.spark.terms import OUTCOME_COLUMNS, Terms
 
@@ -37,14 +38,14 @@ class Options(TypedDict, total=False):
     headers: Mapping[str, str] | None
     fail_on: Iterable[str]
     run: str | None
-    counts: Counts | None
+    counts: AskCounts | None
     broker: str | Sequence[str] | None
     pass_file: str | None
     token: str | None
 
 
 @dataclass(frozen=True)
-class Place:
+class Chosen:
     """Where in a batch the body and the key are, and how many columns are given back."""
 
     body: tuple[int, ...]
@@ -58,7 +59,7 @@ class Place:
 def terms_of(
     application: str,
     service: str,
-    place: Place,
+    place: Chosen,
     *,
     codec_name: CodecName,
     returns: StructType | str | None,
@@ -89,7 +90,7 @@ def terms_of(
         codec(codec_name, place.body_schema)
     return Terms(
         service=service,
-        access=_access(options),
+        contact=_contact(options),
         run=new_run(application, options.get("run"), token),
         body=place.body,
         key=place.key,
@@ -147,7 +148,9 @@ def spark_schema(said: StructType | str, whose: str = "returns") -> StructType:
 def arrow_schema(schema: StructType) -> pa.Schema:
     from pyspark.sql.pandas.types import to_arrow_schema
 
-    found: pa.Schema = to_arrow_schema(schema, timezone="UTC")
+    # Before 4.3 it was so without a word.
+    utc = {"timezone": "UTC"} if "timezone" in signature(to_arrow_schema).parameters else {}
+    found: pa.Schema = to_arrow_schema(schema, **utc)  # type: ignore[arg-type]
     return found
 
 
@@ -156,12 +159,14 @@ def with_answers(fields: Sequence[StructField], terms: Terms) -> StructType:
     from pyspark.sql.pandas.types import from_arrow_schema
     from pyspark.sql.types import StructType
 
-    return StructType([*fields, *from_arrow_schema(terms.answer_schema), *from_arrow_schema(OUTCOME_COLUMNS)])
+    # A time without a zone stays one.
+    answer = from_arrow_schema(terms.answer_schema, prefer_timestamp_ntz=True)
+    return StructType([*fields, *answer, *from_arrow_schema(OUTCOME_COLUMNS)])
 
 
-def _access(options: Mapping[str, Any]) -> Access:
+def _contact(options: Mapping[str, Any]) -> Contact:
     broker = options.get("broker") or ()
-    return Access((broker,) if isinstance(broker, str) else tuple(broker), str(options.get("pass_file") or ""))
+    return Contact((broker,) if isinstance(broker, str) else tuple(broker), str(options.get("pass_file") or ""))
 
 
 def _fail_on(said: Iterable[str]) -> frozenset[str]:

@@ -1,14 +1,14 @@
 """Asks for the rows of one partition: sends them within a window, waits out overload, and gives them back in order.
 
 It runs in a Python process of an executor. At most a window of tasks, and a few batches of rows around them, are in
-memory, however long the partition is. While the network has no room, rows wait here and no new ones are taken, so it is
-the stage that gets slower, until the time of a row is over.
+memory, however long the partition is. What the network has no room for rests and keeps its place in the window, so it
+is the stage that gets slower, until the time of a row is over.
 """
 
 from __future__ import annotations
 
 import random
-from collections.abc import Iterable, Iterator
+from collections.abc import Generator, Iterable, Iterator
 from heapq import heappop, heappush
 from time import monotonic_ns
 from typing import Final
@@ -37,10 +37,10 @@ NS_PER_MS: Final = 1_000_000
 LONG_S: Final = 60.0
 
 
-def answered(terms: Terms, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+def answered(terms: Terms, batches: Iterable[pa.RecordBatch]) -> Generator[pa.RecordBatch, None, None]:
     """The rows of a partition with their answers and outcomes."""
     run = terms.run.here()
-    with client_of(terms.access, run.token) as client:
+    with client_of(terms.contact, run.token) as client:
         partition = Partition(terms, client, TaskIds(run.name, terms.service, run.batch))
         try:
             yield from partition.answered(iter(batches))

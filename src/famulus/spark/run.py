@@ -18,7 +18,7 @@ _OURS: Final = token_hex(16)
 
 
 @dataclass(frozen=True)
-class Named:
+class NamedRun:
     """A run as an executor knows it."""
 
     name: str
@@ -28,7 +28,7 @@ class Named:
 
 
 @dataclass(frozen=True)
-class Run:
+class AskingRun:
     """A run as the driver knows it: with the name that its caller gave, or one that nobody else has."""
 
     given: str
@@ -36,7 +36,7 @@ class Run:
     token: str = field(repr=False)
     made_token: str = field(repr=False)
 
-    def here(self) -> Named:
+    def here(self) -> NamedRun:
         """On an executor, in a task of Spark."""
         from pyspark import TaskContext
 
@@ -44,17 +44,17 @@ class Run:
         query = context.getLocalProperty("sql.streaming.queryId") if context is not None else None
         if context is None or query is None:
             name = self.given or self.made
-            return Named(name, self.token or (_token_of(name) if self.given else self.made_token))
+            return NamedRun(name, self.token or (_token_of(name) if self.given else self.made_token))
         # The query keeps its id when it is started again.
         name = self.given or query
-        return Named(name, self.token or _token_of(name), str(context.getLocalProperty("streaming.sql.batchId")))
+        return NamedRun(name, self.token or _token_of(name), str(context.getLocalProperty("streaming.sql.batchId")))
 
 
-def new_run(application: str, given: str | None, token: str | None) -> Run:
+def new_run(application: str, given: str | None, token: str | None) -> AskingRun:
     """`given` is what its caller calls it; else it is named after the application."""
     if given is not None and not 0 < len(given) <= RUN_CHARS_MAX:
         raise SettingsError(f"run: a name has 1 to {RUN_CHARS_MAX} characters, not {len(given)}")
-    return Run(given or "", f"{application}-{token_hex(4)}"[-RUN_CHARS_MAX:], token or "", _OURS)
+    return AskingRun(given or "", f"{application}-{token_hex(4)}"[-RUN_CHARS_MAX:], token or "", _OURS)
 
 
 def application_of(spark: SparkSession) -> str:

@@ -23,8 +23,8 @@ from pyspark.sql.types import StructType
 
 from famulus.errors import AskFailed, SettingsError
 from famulus.spark.codecs import CodecName
-from famulus.spark.files import write_parquet
-from famulus.spark.options import Options, Place, arrow_schema, terms_of
+from famulus.spark.files import address_of, write_parquet
+from famulus.spark.options import Chosen, Options, arrow_schema, terms_of
 from famulus.spark.partition import answered
 from famulus.spark.task_ids import check_key
 from famulus.spark.terms import Terms
@@ -54,12 +54,12 @@ class FamulusSink(DataSource):
         return "famulus"
 
     def writer(self, schema: StructType, overwrite: bool) -> DataSourceArrowWriter:
-        return _Writer(self._asker(schema, overwrite))
+        return _Writer(self._sending(schema, overwrite))
 
     def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamArrowWriter:
-        return _StreamWriter(self._asker(schema, overwrite))
+        return _StreamWriter(self._sending(schema, overwrite))
 
-    def _asker(self, schema: StructType, overwrite: bool) -> _Asker:
+    def _sending(self, schema: StructType, overwrite: bool) -> _Sending:
         if overwrite:
             raise SettingsError('mode: what a service has done cannot be overwritten; use mode("append")')
         said = {name.lower(): value for name, value in self.options.items()}
@@ -79,7 +79,7 @@ class FamulusSink(DataSource):
             rows_per_task=1,
             options=_options(said),
         )
-        return _Asker(terms, said.get("failures", ""))
+        return _Sending(terms, address_of(said["failures"]) if "failures" in said else "")
 
 
 def _options(said: Mapping[str, str]) -> Options:
@@ -99,7 +99,7 @@ def _options(said: Mapping[str, str]) -> Options:
     return cast(Options, found)
 
 
-def _place(schema: StructType, said: Mapping[str, str]) -> Place:
+def _place(schema: StructType, said: Mapping[str, str]) -> Chosen:
     """By default the body is the column of that name, or the only one besides the key."""
     names = schema.names
     keys = [each.strip() for each in said["key"].split(",")] if "key" in said else []
@@ -115,10 +115,10 @@ def _place(schema: StructType, said: Mapping[str, str]) -> Place:
     found = arrow_schema(schema)
     for place in key:
         check_key(names[place], found.types[place])
-    return Place(body, key, len(names), pa.schema([found.field(place) for place in body]))
+    return Chosen(body, key, len(names), pa.schema([found.field(place) for place in body]))
 
 
-class _Asker:
+class _Sending:
     """What both kinds of writers do."""
 
     def __init__(self, terms: Terms, failures: str) -> None:
@@ -156,22 +156,22 @@ class _Asker:
 
 
 class _Writer(DataSourceArrowWriter):
-    def __init__(self, asker: _Asker) -> None:
-        self._asker = asker
+    def __init__(self, sending: _Sending) -> None:
+        self._sending = sending
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> Written:
-        return self._asker.write(iterator)
+        return self._sending.write(iterator)
 
     def commit(self, messages: list[WriterCommitMessage | None]) -> None:
-        self._asker.check(messages)
+        self._sending.check(messages)
 
 
 class _StreamWriter(DataSourceStreamArrowWriter):
-    def __init__(self, asker: _Asker) -> None:
-        self._asker = asker
+    def __init__(self, sending: _Sending) -> None:
+        self._sending = sending
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> Written:
-        return self._asker.write(iterator)
+        return self._sending.write(iterator)
 
     def commit(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:
-        self._asker.check(messages)
+        self._sending.check(messages)

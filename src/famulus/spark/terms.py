@@ -7,10 +7,10 @@ from typing import Final
 
 import pyarrow as pa
 
-from famulus.spark.clients import Access
+from famulus.spark.clients import Contact
 from famulus.spark.codecs import CodecName
-from famulus.spark.counts import Counts
-from famulus.spark.run import Run
+from famulus.spark.counts import AskCounts
+from famulus.spark.run import AskingRun
 
 #: What follows the columns of the answer.
 OUTCOME_COLUMNS: Final = pa.schema(
@@ -21,8 +21,8 @@ OUTCOME_COLUMNS: Final = pa.schema(
 @dataclass(frozen=True)
 class Terms:
     service: str
-    access: Access
-    run: Run
+    contact: Contact
+    run: AskingRun
     #: Which columns of a batch are the body, and which of them together name the row, if any.
     body: tuple[int, ...]
     key: tuple[int, ...]
@@ -42,4 +42,4 @@ class Terms:
     idempotent: bool = False
     headers: tuple[tuple[str, str], ...] = ()
     fail_on: frozenset[str] = frozenset()
-    counts: Counts | None = None
+    counts: AskCounts | None = None

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Unpack
 import pyarrow as pa
 
 from famulus.spark.codecs import CodecName
-from famulus.spark.options import Options, Place, terms_of, with_answers
+from famulus.spark.options import Chosen, Options, terms_of, with_answers
 from famulus.spark.partition import answered
 from famulus.spark.run import application_of
 from famulus.spark.terms import Terms
@@ -38,14 +38,14 @@ def asking(
     outcomes=True the function gives a struct of the answer, outcome, reason, message_id and took_ms instead.
     """
     from pyspark.sql import SparkSession
-    from pyspark.sql.pandas.functions import ArrowUDFType, arrow_udf
+    from pyspark.sql.pandas.functions import arrow_udf
 
     if not outcomes:
         options.setdefault("fail_on", _NOT_OK)
     terms = terms_of(
         application_of(SparkSession.active()),
         service,
-        Place(body=(0,), key=(0,), kept=0, body_schema=None, keys_differ=False),
+        Chosen(body=(0,), key=(0,), kept=0, body_schema=None, keys_differ=False),
         codec_name=codec,
         returns=returns,
         rows_per_task=1,
@@ -62,7 +62,10 @@ def asking(
             yield part.to_struct_array() if is_struct else part.column(0)
 
     famulus.__name__ = famulus.__qualname__ = service
-    asked = arrow_udf(famulus, kind if is_struct else kind[0].dataType, ArrowUDFType.SCALAR_ITER)
+    # By these Spark sees that it takes and gives columns, batch by batch; as texts they would mean nothing to it.
+    famulus.__annotations__ = {"columns": Iterator[tuple[pa.Array, ...]], "return": Iterator[pa.Array]}
+    function: Any = arrow_udf  # whose stubs know few types of results
+    asked = function(famulus, kind if is_struct else kind[0].dataType)
     # Otherwise Spark may call it once for each column that is made of its result.
     return asked.asNondeterministic()
 

@@ -523,9 +523,10 @@ class _StandInAsking:
         retry: Retry | None,
         more: bytes = b"",
         delay_ms: int = 0,
+        message_id: str = "",
     ) -> None:
         content = rules.checked_body(body)
-        wish = (window, service, content, timeout_ms, priority, "", place, at_least_once, None, more, delay_ms)
+        wish = (window, service, content, timeout_ms, priority, message_id, place, at_least_once, None, more, delay_ms)
         self._wishes.append(wish)
 
     def new_mailbox(self) -> LoopMailbox:

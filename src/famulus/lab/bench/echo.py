@@ -33,12 +33,13 @@ def one_round(load: Load, side: str) -> Figures:
             return weighed(crew, load, proxy.start(crew, load.window, name="proxy"), side)
         config.write("" if load.flows else "[bounds]\nflows_max = 0\n")
         config.flush()
-        return weighed(crew, load, crew.echo_broker(load.window, "--config", config.name).frontend)
+        frontend = crew.echo_broker(load.window, "--config", config.name).frontend
+        return weighed(crew, load, frontend, ids=side == "ids")
 
 
-def weighed(crew: Crew, load: Load, address: str, peer: str = "famulus") -> Figures:
+def weighed(crew: Crew, load: Load, address: str, peer: str = "famulus", *, ids: bool = False) -> Figures:
     """What a client sees under this load, with the CPU time per task of each process that is already running."""
-    order = Order(address, load.window, load.size, load.seconds, load.client, crew.parts())
+    order = Order(address, load.window, load.size, load.seconds, load.client, crew.parts(), ids)
     seen = order.carry_out(crew, peer)
     # Sums over different numbers of processes cannot be compared.
     del seen["cpu_us_all"]

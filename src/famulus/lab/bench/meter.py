@@ -8,7 +8,9 @@ taken over the same stretch of time; the warm-up before it and the last answers 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from itertools import repeat
+from secrets import token_hex
 from time import monotonic_ns, process_time
 
 import msgspec
@@ -84,6 +86,8 @@ class Order(msgspec.Struct, frozen=True):
     style: str
     #: The processes to weigh, by their part: server, worker.
     pids: dict[str, list[int]]
+    #: Whether each task has a message_id of the client's own.
+    ids: bool = False
 
     def begin(self) -> tuple[Meter, Iterator[bytes]]:
         """A meter that starts now, and bodies until the time is over."""
@@ -99,6 +103,12 @@ class Order(msgspec.Struct, frozen=True):
         # The figures are its last line: libraries may have printed something before.
         figures: Figures = json.loads(output.splitlines()[-1])
         return figures
+
+
+def names(tasks: Iterable[object] = repeat(None)) -> Iterator[str]:
+    """An id for each task, different from all others, also from those of other processes."""
+    run = token_hex(8)
+    return (f"{run}-{number}" for number, _ in enumerate(tasks))
 
 
 def bodies(size: int, until_ns: int) -> Iterator[bytes]:

@@ -16,6 +16,7 @@ from famulus.lab.commands.bench_limits import arrivals, latency, overload, recov
 from famulus.lab.commands.bench_pipeline import pipeline
 from famulus.lab.commands.bench_policy import policy
 from famulus.lab.commands.bench_serve import serve
+from famulus.lab.commands.bench_spark import spark
 from famulus.lab.commands.bench_streams import streams
 from famulus.lab.processes import family, send_signal
 
@@ -32,6 +33,7 @@ for command in (
     peers,
     pipeline,
     serve,
+    spark,
     journal,
     viewers,
     recovery,

@@ -24,13 +24,14 @@ def echo(
     client: Annotated[Literal["asyncio", "threads"], typer.Option(help="Which client is measured.")] = "asyncio",
     flows: Annotated[bool, typer.Option(help="Remember headers; without, a router reads every message.")] = True,
     against: Annotated[
-        Literal["proxy"] | None, typer.Option(help="Measure this one too, round by round in turn.")
+        Literal["proxy", "ids"] | None, typer.Option(help="Measure this one too, round by round in turn.")
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="One JSON object with medians, ratios and rounds.")] = False,
 ) -> None:
     """How fast an echo is: throughput, latency, and the CPU time of a task in each process.
 
-    With --against proxy the same echo goes through `zmq.proxy` with plain pyzmq on both sides.
+    With --against proxy the same echo goes through `zmq.proxy` with plain pyzmq on both sides; with --against ids each
+    task has a message_id of the client's own.
 
     Example: famulus bench echo --window 1000 --size 100 --against proxy
     """
@@ -45,7 +46,10 @@ def echo(
 def _show_echo(say: Print, result: Result) -> None:
     say(beside("echo: medians of the rounds", result["medians"], decimals=1))
     for side, ratio in result["ratios"].items():
-        say(f"famulus has {ratio:.2f} times the throughput of {side}")
+        if side == "ids":
+            say(f"with ids of the client's own it has {1 / ratio:.2f} times the throughput")
+        else:
+            say(f"famulus has {ratio:.2f} times the throughput of {side}")
 
 
 def journal(

@@ -10,9 +10,9 @@ import asyncio
 import logging
 import sys
 import tempfile
-from collections.abc import Coroutine
+from collections.abc import Coroutine, Iterator
 from dataclasses import replace
-from functools import partial
+from itertools import tee
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +20,7 @@ from famulus import AsyncClient, Client, Worker
 from famulus.errors import BenchFailed
 from famulus.lab.bench import secured
 from famulus.lab.bench.fleet import Crew
-from famulus.lab.bench.meter import Meter, Order
+from famulus.lab.bench.meter import Meter, Order, names
 from famulus.lab.bench.peers.peer import Peer, ask_in_a_row
 from famulus.lab.chaos.lan import Loopback
 from famulus.lab.chaos.network import Broker
@@ -81,10 +81,11 @@ def with_threads(order: Order) -> Meter:
     with Client(order.address) as client:
         meter, stream = order.begin()
         if order.window == 1:
+            ids = names()
             for body in stream:
-                meter.note(client.request("echo", body))
+                meter.note(client.request("echo", body, message_id=next(ids) if order.ids else None))
         else:
-            for answer in client.map("echo", stream, window=order.window, ordered=False):
+            for answer in client.map("echo", **_named(order, stream), window=order.window, ordered=False):
                 meter.note(answer)
     return meter
 
@@ -92,11 +93,22 @@ def with_threads(order: Order) -> Meter:
 async def with_asyncio(order: Order) -> Meter:
     async with AsyncClient(order.address) as client:
         if order.style == "request" or order.window == 1:
-            return await ask_in_a_row(order, partial(client.request, "echo"))
+            ids = names()
+            return await ask_in_a_row(
+                order, lambda body: client.request("echo", body, message_id=next(ids) if order.ids else None)
+            )
         meter, stream = order.begin()
-        async for answer in client.map("echo", stream, window=order.window, ordered=False):
+        async for answer in client.map("echo", **_named(order, stream), window=order.window, ordered=False):
             meter.note(answer)
         return meter
+
+
+def _named(order: Order, stream: Iterator[bytes]) -> dict[str, Any]:
+    """The bodies for a `map`, with ids or without."""
+    if not order.ids:
+        return {"bodies": stream}
+    stream, also = tee(stream)
+    return {"bodies": stream, "message_ids": names(also)}
 
 
 PEER = Peer("famulus", start, client, {"worker": worker})
