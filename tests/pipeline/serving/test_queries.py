@@ -23,7 +23,7 @@ from famulus.pipeline.io.place import Place
 from famulus.pipeline.io.small_batch import file_of
 from famulus.pipeline.run import state
 from famulus.pipeline.serve.allowed import FUNCTIONS
-from famulus.pipeline.serve.checking import PARTS_MAX, tables_in
+from famulus.pipeline.serve.checking import PARTS_MAX, check_analysed, tables_in
 from famulus.pipeline.serve.queries import Queries, query_of
 from famulus.pipeline.serve.service import PipelineService
 from famulus.pipeline.tables import TABLES
@@ -100,6 +100,8 @@ HOSTILE = {
     "SELECT sum(rank) FILTER (WHERE reflect('a', 'b')) FROM findings": "the function reflect is not allowed",
     "SELECT TRANSFORM(rank) USING 'cat /etc/passwd' AS x FROM findings": "TRANSFORM is not allowed",
     "SELECT current_user()": "the function current_user is not allowed",
+    "SELECT Current_User": "is not allowed",
+    "SELECT rank FROM findings WHERE user = 'root'": "the function user is not allowed",
     # Much of little.
     "SELECT repeat('x', 2000000000)": "the function repeat is not allowed",
     "SELECT sequence(1, 1000000000)": "the function sequence is not allowed",
@@ -279,6 +281,22 @@ def test_an_answer_has_at_most_so_many_bytes(spark: SparkSession, place: Place) 
     queries = Queries(spark, place, jobs, rows_max=100, bytes_max=1000)
     with pytest.raises(QueryError, match="bytes, and 1,000 at most"):
         queries.answer(query_of(b"SELECT f.*, g.title AS other FROM findings f CROSS JOIN findings g"), lambda: True)
+
+
+def test_large_tables_are_read_by_spark_itself(
+    spark: SparkSession, place: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("famulus.pipeline.serve.queries.SMALL_BYTES", -1)
+    jobs = PipelineService(spark, place, rows_max=100, time_limit_s=LONG_S)._jobs
+    answer = Queries(spark, place, jobs, 100, 10_000).answer(
+        query_of(b"SELECT max(rank) AS n FROM findings"), lambda: True
+    )
+    assert json.loads(answer)["rows"] == [{"n": 3}]
+
+
+def test_what_the_analysis_has_found_is_looked_at_again(spark: SparkSession) -> None:
+    with pytest.raises(QueryError, match="may not read a Range"):
+        check_analysed(spark.range(1))
 
 
 def test_the_command_serves(broker: RunningBroker, processes: Callable[..., Process], place: Place) -> None:

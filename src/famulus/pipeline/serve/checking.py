@@ -98,6 +98,10 @@ class _Parts:
             raise QueryError(f"the expression {kind} is not allowed")
         if kind in ("UnresolvedFunction", "UnresolvedGenerator"):
             self._visit_function(expression)
+        elif kind == "UnresolvedAttribute":
+            name = ".".join(_each(expression.nameParts()))
+            if name.lower() in _FUNCTIONS_LIKE_COLUMNS:
+                raise QueryError(f"the function {name} is not allowed")
         elif kind in _SUBQUERIES:
             self._plans.append(expression.plan())
         self._expressions += _each(expression.children())
@@ -111,6 +115,8 @@ class _Parts:
             raise QueryError(f"the function {name} is not allowed")
 
 
+#: Where no column is named like that. They tell who runs this.
+_FUNCTIONS_LIKE_COLUMNS: Final = frozenset({"current_user", "session_user", "user"})
 _SUBQUERIES: Final = frozenset({"Exists", "LateralSubquery", "ListQuery", "ScalarSubquery"})
 #: Parts whose names say little to whoever wrote the SQL.
 _SAID: Final = {
