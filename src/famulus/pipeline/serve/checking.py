@@ -7,6 +7,7 @@ that is allowed, and each table one that is ours. What comes out of the analysis
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator
+from itertools import accumulate
 from typing import Any, Final
 
 from py4j.protocol import Py4JError  # type: ignore[import-untyped]
@@ -18,12 +19,16 @@ from famulus.pipeline.serve.allowed import EXPRESSIONS, FUNCTIONS, LEAVES, PLANS
 
 CHARS_MAX: Final = 20_000
 PARTS_MAX: Final = 2_000
+#: Spark's parser takes the longer for a bracket the more of them are open, and nothing could stop it.
+DEPTH_MAX: Final = 100
 
 
 def tables_in(spark: SparkSession, sql: str, ours: Collection[str]) -> set[str]:
     """The tables that a query reads. Raises a QueryError if it could do anything else. Executes nothing."""
     if len(sql) > CHARS_MAX:
         raise QueryError(f"the query has {len(sql):,} characters, and {CHARS_MAX:,} at most are read")
+    if _depth(sql) > DEPTH_MAX:
+        raise QueryError(f"the query is nested too deeply: {DEPTH_MAX} brackets in each other at most")
     try:
         parsed = spark._jsparkSession.sessionState().sqlParser().parsePlan(sql)
     except (PySparkException, Py4JError) as error:
@@ -35,6 +40,11 @@ def tables_in(spark: SparkSession, sql: str, ours: Collection[str]) -> set[str]:
         if lower not in ours and lower not in found.named_here:
             raise QueryError(f"there is no table {name}; there are {', '.join(sorted(ours))}")
     return {lower for lower in named.values() if lower in ours}
+
+
+def _depth(sql: str) -> int:
+    """How many brackets are open at once, those in texts included."""
+    return max(accumulate((char in "([") - (char in ")]") for char in sql), default=0)
 
 
 def check_analysed(frame: DataFrame) -> None:
