@@ -63,7 +63,7 @@ def run_with_spark(target: str, options: SparkOptions, override: Callable[[Worke
         function = _function(module, name)
         # What the function does with rows in Python is done by executors. They have no such module, and no session with
         # which it could make columns.
-        register_pickle_by_value(module)
+        register_pickle_by_value(module)  # type: ignore[no-untyped-call]
         service = SparkService(
             spark, options.service, function, **{each: value for each, value in terms.items() if value is not None}
         )
