@@ -88,6 +88,8 @@ LAYERS = {
     "pipeline.io": Layer(frozenset({"pipeline.tables", "journal", "errors"}), ANY),
     "pipeline.run": Layer(frozenset({"pipeline.io", "pipeline.tables", "journal", "errors", "__init__"}), ANY),
     "pipeline.report": Layer(frozenset({"pipeline.io", "tables", "journal", "errors", "__init__"}), ANY),
+    # A user of workers, whose functions use Spark.
+    "pipeline.serve": Layer(frozenset({"pipeline", "spark", "worker", "errors", "__init__"}), ANY),
     "pipeline": Layer(frozenset({"errors"}), ANY),
     # Rows as tasks, and tasks as rows. Executors load it, so it needs nothing of the pipeline.
     "spark": Layer(frozenset({"client", "worker", "wire", "errors", "__init__"}), ANY),

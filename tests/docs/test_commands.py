@@ -81,6 +81,7 @@ EXEMPT = {
     "./famulus fuzz": "it takes minutes; tests/unit/lab/fuzz has some seconds of it",
     "./famulus chaos --seconds 300 --seed 7": "it takes minutes; tests/processes/test_chaos.py has seconds of it",
     "./famulus bench pipeline --tasks 1000000": "it takes minutes; tests/pipeline/jobs/test_bench.py has its parts",
+    "./famulus bench serve": "the same; tests/pipeline/serving/test_serve.py has its parts",
 }
 
 #: Ids of edits that stand in the docs: which of the edits of their key they are.

@@ -12,10 +12,11 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from famulus.spark.counts import AskCounts
     from famulus.spark.frames import ask
+    from famulus.spark.serve import serve
     from famulus.spark.sink import FamulusSink
     from famulus.spark.udf import asking
 
-__all__ = ["AskCounts", "FamulusSink", "ask", "asking"]
+__all__ = ["AskCounts", "FamulusSink", "ask", "asking", "serve"]
 
 # Each is imported when it is first asked for: Spark takes a second to load.
 _HOMES = {
@@ -23,6 +24,7 @@ _HOMES = {
     "FamulusSink": "famulus.spark.sink",
     "ask": "famulus.spark.frames",
     "asking": "famulus.spark.udf",
+    "serve": "famulus.spark.serve",
 }
 
 

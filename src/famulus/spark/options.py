@@ -116,7 +116,7 @@ def _answers(name: CodecName, returns: StructType | str | None, rows_per_task: i
     if many and name == "bytes":
         raise SettingsError('codec: bytes are one row; for rows_per_task > 1 it must be "json" or "arrow"')
     if returns is not None:
-        schema = arrow_schema(_spark_schema(returns))
+        schema = arrow_schema(spark_schema(returns))
     elif name == "arrow" or many:
         raise SettingsError('returns: say which columns an answer has, such as returns="score double"')
     elif name == "json":
@@ -130,18 +130,18 @@ def _answers(name: CodecName, returns: StructType | str | None, rows_per_task: i
     return name, schema
 
 
-def _spark_schema(returns: StructType | str) -> StructType:
+def spark_schema(said: StructType | str, whose: str = "returns") -> StructType:
     from pyspark.errors import PySparkException
     from pyspark.sql.types import StructType
 
-    if isinstance(returns, StructType):
-        return returns
+    if isinstance(said, StructType):
+        return said
     try:
-        found = StructType.fromDDL(returns)
+        found = StructType.fromDDL(said)
     except PySparkException as error:
-        raise SettingsError(f"returns: {returns!r} is no schema ({str(error).strip().splitlines()[0]})") from None
+        raise SettingsError(f"{whose}: {said!r} is no schema ({str(error).strip().splitlines()[0]})") from None
     if not isinstance(found, StructType):
-        raise SettingsError(f'returns: {returns!r} has no names; say "answer {returns}"')
+        raise SettingsError(f'{whose}: {said!r} has no names; say "answer {said}"')
     return found
 
 

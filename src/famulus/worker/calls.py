@@ -36,6 +36,10 @@ class BadArguments(Exception):
     """What came is not what the function takes, and it was not called."""
 
 
+class PlainError(Exception):
+    """Its text is the reason, code and all; whatever there is to log has been logged."""
+
+
 class Call:
     __slots__ = ("deadline_ns", "given", "service")
 
@@ -147,7 +151,7 @@ def begin(call: Call) -> object:
 
 def failed(given: Given, error: BaseException) -> tuple[Answer, str]:
     """What the client is told about an exception, and what the log is told."""
-    if isinstance(error, BadArguments):
+    if isinstance(error, BadArguments | PlainError):
         return Answer(given, reason_of(error), b""), ""  # nothing failed here
     return Answer(given, reason_of(error), b""), "".join(traceback.format_exception(error))
 
@@ -170,7 +174,7 @@ def reason_of(error: BaseException) -> str:
         message = " ".join(str(error)[: 4 * REASON_CHARS_MAX].split())
     except Exception:
         message = "(it cannot be shown)"
-    reason = f"{kind}: {message}" if message else kind
+    reason = f"{kind}: {message}" if message and not isinstance(error, PlainError) else message or kind
     # Invalid Unicode would make a header that nobody can read.
     reason = reason.encode("utf-8", "replace").decode()
     return reason if len(reason) <= REASON_CHARS_MAX else reason[: REASON_CHARS_MAX - 1] + "…"

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-import os
-import sys
 from dataclasses import asdict, dataclass
-from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from famulus.cli import suggestions
+from famulus.cli.calling.modules import imported, split
 from famulus.cli.calling.reload import run_and_reload
+from famulus.cli.calling.spark_worker import SparkOptions, run_with_spark
 from famulus.cli.logs import ModuleLogs
 from famulus.cli.options import flat, option
 from famulus.errors import SettingsError
@@ -59,11 +58,12 @@ def worker(
         str,
         typer.Argument(
             metavar="MODULE[:NAME]",
-            help="Where the Worker is; NAME is 'worker' if not given.",
+            help="Where the Worker is; NAME is 'worker' if not given. With --spark, where the function is.",
             autocompletion=suggestions.modules,
         ),
     ],
     overrides: WorkerOptions,
+    with_spark: SparkOptions,
     log_level: Annotated[
         str, typer.Option(help="debug, info, warning or error; of the module's own logs too.")
     ] = "info",
@@ -83,6 +83,11 @@ def worker(
       def echo(body):
           return body
 
+    With --spark it is a function from a DataFrame of tasks to one of answers; each batch of tasks is a Spark job:
+
+    \b
+      famulus worker --spark scoring:score --service score
+
     Ctrl-C or SIGTERM drains: no new tasks, and the running ones may finish; a second one stops at once.
 
     Exit codes: 0 drained; 1 tasks were given up, or the worker failed; 2 wrong usage; 7 no broker there.
@@ -95,11 +100,14 @@ def worker(
     if reload:
         with logs.while_imported():
             raise typer.Exit(run_and_reload(target.partition(":")[0]))
-    with logs.while_imported():
-        chosen = _find(target)
-    overrides.apply(chosen)
-    with logs.while_it_runs():
-        drained = chosen.run()
+    if with_spark.is_wanted:
+        drained = run_with_spark(target, with_spark, overrides.apply, logs)
+    else:
+        with logs.while_imported():
+            chosen = _find(target)
+        overrides.apply(chosen)
+        with logs.while_it_runs():
+            drained = chosen.run()
     if not drained:
         raise typer.Exit(ExitCode.FAILED)
 
@@ -108,19 +116,9 @@ def _find(target: str) -> Worker:
     """The Worker that `module:name` stands for, or one clear sentence about why there is none."""
     from famulus.worker.worker import Worker
 
-    module_name, _, name = target.partition(":")
+    module_name, name = split(target)
     name = name or "worker"
-    if module_name.endswith(".py") or "/" in module_name:
-        raise SettingsError(f"{target!r}: name a module as Python imports it, such as shop or shop.workers:worker")
-    sys.path.insert(0, os.getcwd())
-    try:
-        module = import_module(module_name)
-    except ModuleNotFoundError as error:
-        if error.name is None or not f"{module_name}.".startswith(f"{error.name}."):
-            raise SettingsError(f"{module_name} cannot be imported: {error}") from None
-        raise SettingsError(f"there is no module {error.name!r} in {os.getcwd()} or on Python's path") from None
-    except ValueError as error:
-        raise SettingsError(f"{target!r} is not MODULE[:NAME] ({error})") from None
+    module = imported(module_name, target)
     found = getattr(module, name, None)
     if isinstance(found, Worker):
         return found

@@ -25,6 +25,7 @@ from famulus.cli.pipeline.options import (
 )
 from famulus.cli.pipeline.progress import facts, show_summary, shown, starting
 from famulus.cli.pipeline.query import query
+from famulus.cli.pipeline.serve import serve
 from famulus.exit_codes import ExitCode
 
 app = typer.Typer()
@@ -126,6 +127,7 @@ def follow(
 
 
 app.command()(query)
+app.command()(serve)
 
 
 @app.command()

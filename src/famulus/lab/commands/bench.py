@@ -15,6 +15,7 @@ from famulus.lab.commands.bench_echo import echo, journal, peers, viewers
 from famulus.lab.commands.bench_limits import arrivals, latency, overload, recovery, restarts, scale
 from famulus.lab.commands.bench_pipeline import pipeline
 from famulus.lab.commands.bench_policy import policy
+from famulus.lab.commands.bench_serve import serve
 from famulus.lab.commands.bench_spark import spark
 from famulus.lab.commands.bench_streams import streams
 from famulus.lab.processes import family, send_signal
@@ -31,6 +32,7 @@ for command in (
     streams,
     peers,
     pipeline,
+    serve,
     spark,
     journal,
     viewers,

@@ -39,6 +39,9 @@ def small_frame(
         found.append(batch)
     # In one piece: Spark would stop at the first batch without rows.
     rows = pa.Table.from_batches(found, _nullable(schema)).combine_chunks()
+    if not rows.num_rows:
+        # With a batch for each column: PySpark asks that of nested ones for their type.
+        rows = rows.schema.empty_table()
     return spark.createDataFrame(rows).coalesce(1)
 
 
