@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from famulus.spark.counts import AskCounts
     from famulus.spark.frames import ask
-    from famulus.spark.serve import serve
+    from famulus.spark.serving import serve
     from famulus.spark.sink import FamulusSink
     from famulus.spark.udf import asking
 
@@ -24,7 +24,7 @@ _HOMES = {
     "FamulusSink": "famulus.spark.sink",
     "ask": "famulus.spark.frames",
     "asking": "famulus.spark.udf",
-    "serve": "famulus.spark.serve",
+    "serve": "famulus.spark.serving",
 }
 
 

@@ -25,7 +25,7 @@ from famulus import Client, TaskError, Unknown
 from famulus.errors import OutcomeError, SettingsError
 from famulus.lab.bench.spark_worker import lengths, same
 from famulus.spark.rows import NO_ROW, SEVERAL_ROWS
-from famulus.spark.serve import SparkService
+from famulus.spark.serving import SparkService
 from famulus.testing.running_broker import RunningBroker
 
 __all__ = ["brokers", "processes"]

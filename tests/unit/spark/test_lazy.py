@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pkgutil
 import subprocess
 import sys
 
@@ -30,3 +31,11 @@ def test_there_is_nothing_by_another_name() -> None:
     assert {"ask", "asking"} <= set(dir(famulus.spark))
     with pytest.raises(AttributeError, match="has no attribute 'aks'"):
         famulus.spark.aks  # noqa: B018
+
+
+def test_no_name_is_that_of_a_module() -> None:
+    """Once the module is loaded, it would be found in place of what has the name."""
+    import famulus.spark
+
+    modules = {module.name for module in pkgutil.iter_modules(famulus.spark.__path__)}
+    assert not modules & set(famulus.spark.__all__)

@@ -43,7 +43,7 @@ def run_with_spark(target: str, options: SparkOptions, override: Callable[[Worke
     from pyspark.cloudpickle import register_pickle_by_value
 
     from famulus.cli.pipeline.options import settings, spark_session
-    from famulus.spark.serve import SparkService
+    from famulus.spark.serving import SparkService
 
     module_name, name = split(target)
     if not name:
