@@ -160,7 +160,7 @@ def test_a_running_task_says_how_far_it_is_and_then_how_it_ended(browser: Browse
         browser.wait_for(f"{link}?.innerText === 'order-9'")
         browser.run(f"{link}.click()")
         browser.wait_for("document.querySelector('.verdict')?.innerText.includes('Not yet: it is running.')")
-        assert "40 % page 2" in browser.run("document.querySelector('.facts').innerText")
+        assert browser.run("document.querySelector('figure.spans').innerText") == "40 % page 2"
         go.touch()
         assert future.result() == b"done"
         browser.wait_for("document.querySelector('.verdict').innerText.includes('There is no need.')")

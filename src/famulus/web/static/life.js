@@ -22,10 +22,10 @@ export function life({ name, query, memory, render }) {
     h("dl", { class: "facts few" },
       fact("Service", toService(story.service)),
       fact("Outcome", [running ? "not yet" : outcome(story.outcome ?? "none"), story.reason && [" ", link(`/tasks?${new URLSearchParams({ service: story.service, reason: story.reason })}`, story.reason)]]),
-      running && fact("Progress", `${progress(running.done)} ${running.note}`),
+      running && fact("Progress", progress(running.done)),
       fact("Did it run?", running ? "it is running" : story.ran), !running && fact("Took", ms(took)), fact("Delivery", story.at_most_once ? "at most once" : "at least once"), fact("Priority", String(story.priority)),
       told.principal && fact("Principal", link(`/tasks?${new URLSearchParams({ principal: told.principal })}`, told.principal)), fact("Arrived", moment(Date.parse(story.steps[0].at)))),
-    panel("What happened", story.outcome && took > 0 ? `until its outcome ${ms(took)}` : "", bar(story), steps(story)),
+    panel("What happened", story.outcome && took > 0 ? `until its outcome ${ms(took)}` : "", running ? progressBar(running) : bar(story), steps(story)),
     story.notes.length > 0 && panel("Notes", "", h("ul", { class: "list" }, story.notes.map((note) => h("li", {}, note)))),
     h("p", { class: "note" }, source(told), " In a terminal: ", h("code", {}, `famulus trace ${shortId(name)}`)),
   ];
@@ -44,6 +44,15 @@ const KINDS = { delayed: "delay", queued: "wait", assigned: "busy", delegated: "
 
 // The step that was its outcome; what comes after that, such as a late answer, no client waited for.
 const ending = (story) => story.steps.findLast((step) => step.event === "answered" || step.event === "ended") ?? story.steps.at(-1);
+
+function progressBar({ done, note }) {
+  const said = `${progress(done)} ${note}`;
+  return h("figure", { class: "spans" },
+    s("svg", { viewBox: "0 0 1000 14", preserveAspectRatio: "none", role: "img", "aria-label": said },
+      s("rect", { class: "track", x: 0, y: 0, width: 1000, height: 14, rx: 4 }),
+      s("rect", { class: "busy", x: 0, y: 0, width: (done * 1000).toFixed(1), height: 14 })),
+    h("figcaption", { class: "legend" }, h("span", { class: "busy" }, said)));
+}
 
 // The same as a line: what it spent its time with, to scale.
 function bar(story) {
