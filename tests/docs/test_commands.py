@@ -368,6 +368,8 @@ def test_an_unknown_command_would_be_noticed(tmp_path: Path, env: dict[str, str]
 
 # -- other blocks -------------------------------------------------------------------------------------------------
 
+#: Pages whose files are run by a test of their own, since they need Spark: tests/pipeline/serving/test_serve.py.
+RUN_APART = {"spark-worker.md"}
 BLOCKS = [(page, block) for page in PAGES for block in blocks_of(page)]
 
 
@@ -377,7 +379,9 @@ def label(value: object) -> str:
     return str(value.line) if isinstance(value, Block) else str(value)
 
 
-@pytest.mark.parametrize(("page", "block"), [each for each in BLOCKS if each[1].file_name], ids=label)
+@pytest.mark.parametrize(
+    ("page", "block"), [each for each in BLOCKS if each[1].file_name and each[0].name not in RUN_APART], ids=label
+)
 def test_every_file_of_the_page_is_used_by_one_of_its_commands(page: Path, block: Block) -> None:
     stem = re.escape(block.file_name.partition(".")[0])
     assert any(re.search(rf"\b{stem}\b", command) for command in commands_of(page)), block.file_name

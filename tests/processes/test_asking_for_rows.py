@@ -74,6 +74,18 @@ def asked(of: Any, *batches: pa.RecordBatch) -> list[dict[str, Any]]:
     return [row for batch in answered(of, batches) for row in batch.to_pylist()]
 
 
+def forget_clients() -> None:
+    """As in another process of Spark. Whoever is left alone would go on looking for its broker."""
+    while clients._clients:
+        clients._clients.popitem()[1].close()
+
+
+@pytest.fixture(autouse=True)
+def no_clients_are_left() -> Iterator[None]:
+    yield
+    forget_clients()
+
+
 def test_rows_come_back_in_order_with_their_outcomes(broker: RunningBroker) -> None:
     found = asked(terms("upper", broker.frontend), rows("a", "bad", None), rows(), rows("x", "y", first=3))
     assert [row["id"] for row in found] == [0, 1, 2, 3, 4]
@@ -88,7 +100,7 @@ def test_a_row_that_is_computed_again_has_no_second_effect(broker: RunningBroker
     of = terms("upper", broker.frontend)
     first = asked(of, rows("a", "bad", "c"))
     # In another process of Spark, with rows in another order, and then beside each other.
-    clients._clients.clear()
+    forget_clients()
     again = asked(of, rows("c", first=2), rows("a", "bad"))
     assert sorted((row["id"], row["answer"], row["reason"]) for row in again) == sorted(
         (row["id"], row["answer"], row["reason"]) for row in first
@@ -101,7 +113,7 @@ def test_a_row_that_is_computed_again_has_no_second_effect(broker: RunningBroker
 
 def test_a_run_with_a_name_goes_on_in_another_program(broker: RunningBroker) -> None:
     for _ in range(2):
-        clients._clients.clear()
+        forget_clients()
         asked(terms("upper", broker.frontend, run="nightly 2026-11-19"), rows("a", "b"))
     assert sorted(begun.values()) == [1, 1]
     assert all(each.startswith("nightly 2026-11-19.") for each in begun)
@@ -109,7 +121,7 @@ def test_a_run_with_a_name_goes_on_in_another_program(broker: RunningBroker) -> 
 
 def test_overload_is_waited_out(broker: RunningBroker) -> None:
     """One slot and five places for forty rows: more than the client itself would try again in so short a time."""
-    clients._clients.clear()
+    forget_clients()
     of = terms("held", broker.frontend, window=400, timeout_s=30)
     found: list[dict[str, Any]] = []
     asker = threading.Thread(target=lambda: found.extend(asked(of, rows(*map(str, range(300))))))

@@ -10,6 +10,7 @@ import time
 from collections import Counter
 from collections.abc import Callable
 from concurrent.futures import Future
+from pathlib import Path
 
 import pytest
 from tests.processes import warm
@@ -82,17 +83,21 @@ def test_kill_of_the_broker_under_load(pair: Pair) -> None:
     assert {ran[name] for name in again} <= {1, 2}
 
 
-def test_a_broker_that_drains_loses_nothing(pair: Pair) -> None:
+def test_a_broker_that_drains_loses_nothing(pair: Pair, tmp_path: Path) -> None:
     both, workers = pair
-    with Client(addresses(pair), timeout=20) as client:
+    go = tmp_path / "go"
+    with Client(addresses(pair), timeout=100) as client:
         assert client.request("once", b"x") == b"x"
-        running = [client.submit("once", b"sleep 8", message_id=f"running-{number}") for number in range(8)]
+        running = [
+            client.submit("once", b"until %b" % bytes(go), message_id=f"running-{number}") for number in range(8)
+        ]
         wait_until(lambda: len(workers[0].ledger) == 9, 10, "eight are running")
         both[0].signal(signal.SIGTERM)
         both[0].wait_for_line("draining")
         later = [client.submit("once", b"x", message_id=f"later-{number}") for number in range(200)]
         assert {outcome(future) for future in later} == {"OK"}
         assert not any(future.done() for future in running), "they went on at the other one meanwhile"
+        go.touch()
         assert {outcome(future) for future in running} == {"OK"}
         assert client.address == both[1].frontend
         assert both[0].wait() == 0

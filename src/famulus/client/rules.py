@@ -125,7 +125,7 @@ def checked_service(service: str, priority: int, message_id: str | None) -> None
     _check_unicode(service)
 
 
-def checked_message_id(message_id: str) -> None:
+def checked_message_id(message_id: object) -> None:
     if not isinstance(message_id, str):
         raise TypeError(f"a message_id is a text, not {type(message_id).__name__}")
     if not 0 < len(message_id) <= limits.MESSAGE_ID_CHARS_MAX:

@@ -89,6 +89,8 @@ def sink(df: DataFrame, served: Served, **options: Any) -> None:
 
 def test_a_sink(spark: SparkSession, docs: DataFrame, served: Served, tmp_path: Path) -> None:
     spark.dataSource.register(FamulusSink)
+    # Spark looks for it in the session that was used last by this thread.
+    spark._jvm.SparkSession.setActiveSession(spark._jsparkSession)  # type: ignore[union-attr]
     sink(docs.where("text not like 'bad%'"), served)
     assert sorted(served.begun.values()) == [1] * 36
     with pytest.raises(Exception, match=r"upper: of 40 rows 4 ERROR, 36 OK; for example ERROR, ValueError: as you"):

@@ -155,14 +155,15 @@ class RunningTask(Struct, frozen=True):
     #: From 0 to 1.
     done: float
     note: str
-    attempt: int
-    at_most_once: bool
-    priority: int
-    request_bytes: int
     #: On the wall clock.
     told_ms: float
-    assigned_ms: float
     arrived_ms: float
+    # A broker of an older version says nothing about these.
+    assigned_ms: float = 0.0
+    attempt: int = 0
+    at_most_once: bool = True
+    priority: int = 0
+    request_bytes: int = 0
 
 
 class EndedTask(Struct, frozen=True):
