@@ -137,7 +137,9 @@ def _running(core: Dispatcher, now_ns: int) -> tuple[status.TaskProgress, ...]:
 
 
 def _running_task(task: Task, body: bytes, ago_ns: int, now_ns: int) -> status.TaskProgress | None:
-    """None if it makes no sense."""
+    """None if it makes no sense, or if nobody has the task any more: it waits for another attempt."""
+    if not task.assigned:
+        return None
     try:
         progress = read_progress(body)
     except ProtocolError:

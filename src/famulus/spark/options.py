@@ -17,6 +17,7 @@ from famulus.spark.codecs import CodecName, codec
 from famulus.spark.counts import AskCounts
 from famulus.spark.run import new_run
 from famulus.spark.terms import OUTCOME_COLUMNS, Terms
+from famulus.wire.limits import PRIORITY_DEFAULT
 
 if TYPE_CHECKING:
     from pyspark.sql.types import StructField, StructType
@@ -68,7 +69,7 @@ def terms_of(
 ) -> Terms:
     """Raises a SettingsError, ValueError or TypeError that names what is wrong."""
     timeout_ms = rules.timeout_ms(options.get("timeout_s", rules.DEFAULT_TIMEOUT_S))
-    window, priority = options.get("window", 1000), options.get("priority", 5)
+    window, priority = options.get("window", 1000), options.get("priority", PRIORITY_DEFAULT)
     if not 1 <= window <= WINDOW_MAX:
         raise SettingsError(f"window: must be 1 to {WINDOW_MAX} tasks, not {window!r}")
     if rows_per_task < 1:

@@ -33,13 +33,13 @@ class Terms:
     answer_codec: CodecName
     answer_schema: pa.Schema
     #: Whether two rows with one key are a mistake.
-    keys_differ: bool = True
-    rows_per_task: int = 1
-    timeout_ms: int = 30_000
-    window: int = 1000
-    priority: int = 5
-    at_least_once: bool = False
-    idempotent: bool = False
-    headers: tuple[tuple[str, str], ...] = ()
-    fail_on: frozenset[str] = frozenset()
-    counts: AskCounts | None = None
+    keys_differ: bool
+    rows_per_task: int
+    timeout_ms: int
+    window: int
+    priority: int
+    at_least_once: bool
+    idempotent: bool
+    headers: tuple[tuple[str, str], ...]
+    fail_on: frozenset[str]
+    counts: AskCounts | None

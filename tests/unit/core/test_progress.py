@@ -57,6 +57,15 @@ def test_of_what_has_ended_nothing_is_told(broker: Broker, bob: Worker) -> None:
     assert not broker.core.progress
 
 
+def test_of_what_waits_for_another_attempt_nothing_is_told(broker: Broker) -> None:
+    bob = broker.worker("bob", "again").starts()
+    broker.client("ann").asks("again", message_id="one")
+    say(bob, bob.gets_task(), stream.write_progress(0.5))
+    assert len(running(broker)) == 1
+    broker.later(10_000)
+    assert (running(broker), broker.core.outcomes.open_tasks) == ((), 1)
+
+
 def test_nonsense_is_not_told(broker: Broker, bob: Worker) -> None:
     say(bob, begin(broker, bob, "one"), b"half of it")
     assert running(broker) == ()

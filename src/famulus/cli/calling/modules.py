@@ -23,6 +23,7 @@ def split(target: str) -> tuple[str, str]:
 
 def look_for(module_name: str, target: str) -> None:
     """Whether the module is there, without importing it."""
+    _look_here_first()
     with _clear_errors(module_name, target):
         if find_spec(module_name) is None:
             raise ModuleNotFoundError(name=module_name)
@@ -30,14 +31,18 @@ def look_for(module_name: str, target: str) -> None:
 
 def imported(module_name: str, target: str) -> ModuleType:
     """The module, or one clear sentence about why there is none."""
+    _look_here_first()
     with _clear_errors(module_name, target):
         return import_module(module_name)
 
 
+def _look_here_first() -> None:
+    if sys.path[:1] != [os.getcwd()]:
+        sys.path.insert(0, os.getcwd())
+
+
 @contextmanager
 def _clear_errors(module_name: str, target: str) -> Iterator[None]:
-    if os.getcwd() not in sys.path:
-        sys.path.insert(0, os.getcwd())
     try:
         yield
     except ModuleNotFoundError as error:
