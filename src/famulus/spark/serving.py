@@ -96,6 +96,11 @@ class SparkService:
     ) -> None:
         if settings.get("processes"):
             raise SettingsError("processes: the work is done by Spark, and not in child processes")
+        # A worker has other names for these, which nobody here has used.
+        if rows_per_batch < 1:
+            raise SettingsError(f"rows_per_batch: at least 1, not {rows_per_batch!r}")
+        if max_wait_ms < 0:
+            raise SettingsError(f"max_wait_ms: at least 0, not {max_wait_ms!r}")
         self.worker = Worker(slots=rows_per_batch * (JOBS + 1) if slots is None else slots, **settings)
         self._jobs = RunningJobs(spark, self.worker)
         limit_s = math.inf if time_limit_s is None else time_limit_s
