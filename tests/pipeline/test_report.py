@@ -21,7 +21,7 @@ import famulus
 from famulus.journal.arrow import TYPES
 from famulus.journal.schema import Kind
 from famulus.pipeline import report
-from famulus.pipeline.report.plot import DOT, line
+from famulus.pipeline.report.plot import DOT, figure, line, time_axis
 from famulus.pipeline.tables import schemas
 
 START = datetime(2026, 3, 2, 8, tzinfo=UTC)
@@ -333,3 +333,16 @@ def test_a_point_without_neighbours_can_be_seen() -> None:
     assert (drawn["mode"], drawn["marker"]["size"]) == ("lines+markers", [DOT, 0, 0, 0, 0, 0])
     assert line("p50", 0, [1], [1.0], "")["marker"]["size"] == [DOT]
     assert line("p50", 0, [1, 2], [1.0, 2.0], "")["mode"] == "lines"
+
+
+def test_around_an_instant_that_is_alone_there_is_room() -> None:
+    at = ["2026-05-01 12:00:00"]
+    bar, heat = {"type": "bar", "x": at, "y": [1]}, {"type": "heatmap", "x": at, "y": [1, 2], "z": [[1], [2]]}
+    page = figure("Title", "says", [line("a", 0, at, [1.0], ""), bar, heat], {"xaxis": time_axis()})
+    spec = json.loads(page.partition('json">')[2].partition("</script>")[0])
+    assert spec["layout"]["xaxis"]["range"] == ["2026-05-01 11:30:00", "2026-05-01 12:30:00"]
+    assert spec["traces"][1]["width"] == 120_000
+    assert spec["traces"][2]["x"] == ["2026-05-01 11:59:00", "2026-05-01 12:01:00"]
+    spread = figure("Title", "says", [{**bar, "x": [*at, "2026-05-01 12:01:00"]}], {"xaxis": time_axis()})
+    assert '"range"' not in spread
+    assert '"width"' not in spread

@@ -304,8 +304,8 @@ class Supervisor:
             if not self._draining and self._dispatcher.running:
                 self._draining = True
                 seconds = self.settings.drain_ms / 1000
-                log.info("draining: no new tasks, up to %g s for the running ones; once more stops at once", seconds)
                 self._dispatcher.tell({"drain_ms": self.settings.drain_ms})
+                log.info("draining: no new tasks, up to %g s for the running ones; once more stops at once", seconds)
                 allowed_ns = self.settings.drain_ms * NS_PER_MS + LINGER_NS + HANG_NS
                 self._drained_by_ns = monotonic_ns() + allowed_ns
             else:

@@ -115,9 +115,9 @@ class AsyncClient:
             at_least_once = True
         more = more_fields("", headers, key) if headers or key else b""
         delay_ms = rules.delay_ms(delay_s, at)
-        asked = self._asking.submit(
-            service, body, timeout, priority, message_id, at_least_once, retry, more, delay_ms=delay_ms
-        )
+        asking = self._asking
+        kind = asking.kinds.of(service, timeout, priority, message_id, at_least_once, retry, more, delay_ms)
+        asked = asking.submit(kind, body, message_id)
         try:
             return await asked
         except asyncio.CancelledError:
@@ -168,9 +168,9 @@ class AsyncClient:
         typed = TypedCall(service, arguments, named)
         more = more_fields(typed.content_type, headers, key)
         delay_ms = rules.delay_ms(delay_s, at)
-        asked = self._asking.submit(
-            typed.service, typed.body, timeout, priority, message_id, at_least_once, retry, more, delay_ms=delay_ms
-        )
+        asking = self._asking
+        kind = asking.kinds.of(typed.service, timeout, priority, message_id, at_least_once, retry, more, delay_ms)
+        asked = asking.submit(kind, typed.body, message_id)
         try:
             body = await asked
         except asyncio.CancelledError:
@@ -220,19 +220,15 @@ class AsyncClient:
             retry = self._of_idempotent(retry, at_least_once, idempotent, hedge_after_s, hedge)
             at_least_once = True
         delay_ms = rules.delay_ms(delay_s, at)
+        asking = self._asking
         if isinstance(service, Service):
             typed = TypedCall(service, () if service.takes is None else (body,), {})
             more = more_fields(typed.content_type, headers, key)
-            promise = _Promise(self._asking)
-            self._asking.submit(
-                typed.service, typed.body, timeout, priority, message_id, at_least_once, retry, more, promise, delay_ms
-            )
-            return _value_of(promise, typed)
+            kind = asking.kinds.of(typed.service, timeout, priority, message_id, at_least_once, retry, more, delay_ms)
+            return _value_of(asking.submit(kind, typed.body, message_id, _Promise(asking)), typed)
         more = more_fields("", headers, key) if headers or key else b""
-        promise = _Promise(self._asking)
-        return self._asking.submit(
-            service, body, timeout, priority, message_id, at_least_once, retry, more, promise, delay_ms
-        )
+        kind = asking.kinds.of(service, timeout, priority, message_id, at_least_once, retry, more, delay_ms)
+        return asking.submit(kind, body, message_id, _Promise(asking))
 
     @overload
     def map(
@@ -312,7 +308,6 @@ class AsyncClient:
 
         async def answers() -> AsyncGenerator[bytes | OutcomeError, None]:
             asking = self._asking
-            timeout_ms = asking.checked(name, timeout, priority, None)
             more = more_fields(content_type, headers, key) if headers or key or content_type else b""
             asking.start()
             something = asyncio.Event()
@@ -322,21 +317,9 @@ class AsyncClient:
                 while True:
                     arrived.check()
                     now_ns, delay_ms = monotonic_ns(), rules.delay_ms(delay_s, at)
+                    kind = asking.kinds.of(name, timeout, priority, None, at_least_once, retry, more, delay_ms)
                     for number, body, message_id in islice(named.left, window - opened):
-                        asking.submit_for(
-                            arrived,
-                            number,
-                            now_ns,
-                            name,
-                            body,
-                            timeout_ms,
-                            priority,
-                            at_least_once,
-                            retry,
-                            more,
-                            delay_ms,
-                            message_id,
-                        )
+                        asking.submit_for(arrived, number, now_ns, kind, body, message_id)
                         opened += 1
                     asking.plan_send()
                     if not opened:
@@ -404,8 +387,9 @@ class AsyncClient:
             service, body = typed.service, typed.body
         more = more_fields("" if typed is None else typed.content_type, headers, key)
         asking = self._asking
+        kind = asking.kinds.of(service, timeout, priority, message_id, retry=retry, more=more, credit=credit)
         mailbox = asking.new_mailbox()
-        asking.submit_stream(mailbox, service, body, timeout, priority, message_id, retry, more, credit)
+        asking.submit_stream(mailbox, kind, body, message_id)
         return AsyncStream(mailbox, asking.want, asking.leave, None if typed is None else typed.result, on_progress)
 
     def _of_idempotent(
@@ -417,8 +401,7 @@ class AsyncClient:
         hedge: Literal["p95"] | None,
     ) -> Retry:
         """What goes for a task that may run twice, if this is one."""
-        said = self._asking.retry if retry is LIKE_CLIENT else retry
-        return rules.idempotent(said, at_least_once, idempotent, hedge_after_s, hedge)
+        return rules.idempotent(self._asking.kinds.retry_of(retry), at_least_once, idempotent, hedge_after_s, hedge)
 
     # -- beginning and end --------------------------------------------------------------------------------------
 

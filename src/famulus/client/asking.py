@@ -14,25 +14,24 @@ from famulus.client import rules
 from famulus.client.async_stream import LoopMailbox
 from famulus.client.connection import Connection
 from famulus.client.parts import Mailbox
+from famulus.client.task_kinds import TaskKinds
 from famulus.client.window import Window
 from famulus.core.clock import NEVER_NS, NS_PER_S
 from famulus.core.session.done import Done
-from famulus.core.session.retry import LIKE_CLIENT, Retry
+from famulus.core.session.retry import Retry
 from famulus.core.session.stream import Streamed
+from famulus.core.session.task_kind import TaskKind
 from famulus.errors import Closed, FamulusError
 from famulus.wire.limits import BODY_BYTES_MAX
 
 # Final, so that compiled code has it at hand instead of looking it up each time.
 clock_ns: Final = monotonic_ns
 
-KINDS_REMEMBERED = 1024
-
 
 class Asking:
     def __init__(self, connection: Connection, timeout_ms: int, retry: Retry | None) -> None:
         self.connection = connection
-        self._timeout_ms = timeout_ms
-        self.retry = retry
+        self.kinds = TaskKinds(timeout_ms, retry)
         # Any: uvloop's has the same methods, but does not always return what the types of the standard library say.
         self._loop: Any = None
         self._timer: Any = None
@@ -46,7 +45,6 @@ class Asking:
         #: In a child that was forked: the loop of the parent, if it had one.
         self._parents_loop: Any = None
         self._copied = False
-        self._checked_kinds: dict[tuple[str, Any, int], int] = {}
 
     def start(self) -> Any:
         """It belongs to the loop that is running when it is first used."""
@@ -90,118 +88,34 @@ class Asking:
         _orphan(connection.session.open_tokens())
 
     def submit(
-        self,
-        service: str,
-        body: Any,
-        timeout: Any,
-        priority: int,
-        message_id: str | None,
-        at_least_once: bool,
-        retry: Retry | None,
-        more: bytes = b"",
-        promise: Future[bytes] | None = None,
-        delay_ms: int = 0,
+        self, kind: TaskKind, body: Any, message_id: str | None = None, promise: Future[bytes] | None = None
     ) -> Future[bytes]:
-        """`body` and `timeout` are what the user gave, and are checked here. `promise`: what is settled, if not new."""
-        # Most tasks of a client are of few kinds, and a kind needs to be checked only once.
-        timeout_ms = self._checked_kinds.get((service, timeout, priority))
-        if timeout_ms is None or message_id is not None:
-            timeout_ms = self.checked(service, timeout, priority, message_id)
+        """`body` is what the user gave, and is checked here. `promise`: what is settled, if not a new one."""
         loop = self._loop
         if loop is None:
             loop = self.start()
         session = self.connection.session
-        content = self._admitted(body, at_least_once)
+        content = self._admitted(body, kind.at_least_once)
         future: Future[bytes] = loop.create_future() if promise is None else promise
-        tried_again = self.retry if retry is LIKE_CLIENT else retry
-        own_id = message_id or ""
-        session.submit(
-            clock_ns(),
-            future,
-            service,
-            content,
-            timeout_ms,
-            priority,
-            own_id,
-            0,
-            at_least_once,
-            tried_again,
-            more,
-            delay_ms,
-        )
+        session.submit(clock_ns(), future, kind, content, message_id or "")
         if len(session) > 1:
             self.plan_send()
         else:
             self._send()  # no other task is open that it could leave together with
         return future
 
-    def submit_for(
-        self,
-        window: Window,
-        place: int,
-        now_ns: int,
-        service: str,
-        body: Any,
-        timeout_ms: int,
-        priority: int,
-        at_least_once: bool,
-        retry: Retry | None,
-        more: bytes = b"",
-        delay_ms: int = 0,
-        message_id: str = "",
-    ) -> None:
+    def submit_for(self, window: Window, place: int, now_ns: int, kind: TaskKind, body: Any, message_id: str) -> None:
         """One of many tasks; the caller calls `plan_send` afterwards."""
-        content = self._admitted(body, at_least_once)
-        tried_again = self.retry if retry is LIKE_CLIENT else retry
-        self.connection.session.submit(
-            now_ns,
-            window,
-            service,
-            content,
-            timeout_ms,
-            priority,
-            message_id,
-            place,
-            at_least_once,
-            tried_again,
-            more,
-            delay_ms,
-        )
+        content = self._admitted(body, kind.at_least_once)
+        self.connection.session.submit(now_ns, window, kind, content, message_id, place)
 
     def new_mailbox(self) -> LoopMailbox:
         return LoopMailbox()
 
-    def submit_stream(
-        self,
-        mailbox: Mailbox,
-        service: str,
-        body: Any,
-        timeout: Any,
-        priority: int,
-        message_id: str | None,
-        retry: Retry | None,
-        more: bytes,
-        credit: int,
-    ) -> None:
-        timeout_ms = self.checked(service, timeout, priority, message_id)
+    def submit_stream(self, mailbox: Mailbox, kind: TaskKind, body: Any, message_id: str | None) -> None:
         self.start()
         content = self._admitted(body, False)
-        tried_again = self.retry if retry is LIKE_CLIENT else retry
-        own_id = message_id or ""
-        self.connection.session.submit(
-            clock_ns(),
-            mailbox,
-            service,
-            content,
-            timeout_ms,
-            priority,
-            own_id,
-            0,
-            False,
-            tried_again,
-            more,
-            credit=credit,
-        )
+        self.connection.session.submit(clock_ns(), mailbox, kind, content, message_id or "")
         self.plan_send()
 
     def want(self, stream: Streamed) -> None:
@@ -215,15 +129,6 @@ class Asking:
             self._unwanted.add(mailbox)
             with suppress(RuntimeError):  # the loop is closed
                 self._loop.call_soon_threadsafe(self.plan_send)
-
-    def checked(self, service: str, timeout: Any, priority: int, message_id: str | None) -> int:
-        """The time-out of such a task in milliseconds; raises if anything is wrong with it."""
-        rules.checked_service(service, priority, message_id)
-        timeout_ms = self._timeout_ms if timeout is None else rules.timeout_ms(timeout)
-        if len(self._checked_kinds) >= KINDS_REMEMBERED:
-            self._checked_kinds.clear()
-        self._checked_kinds[service, timeout, priority] = timeout_ms
-        return timeout_ms
 
     def plan_send(self) -> None:
         """Once per turn of the loop: whatever else is submitted in this turn leaves in the same batch."""

@@ -12,6 +12,7 @@ from famulus.client.own_headers import more_fields
 from famulus.client.threads import Client, _Wish
 from famulus.core.session.done import Done as Done
 from famulus.core.session.retry import LIKE_CLIENT
+from famulus.core.session.task_kind import TaskKind
 from famulus.errors import OutcomeError
 from famulus.wire.limits import PRIORITY_DEFAULT
 
@@ -33,11 +34,13 @@ class Many:
         rules.checked_service(service, priority, None)
         self._client = client
         self._service, self._priority = service, priority
-        self._retry = client._retry
+        self._retry = client._kinds.retry_of(LIKE_CLIENT)
         if idempotent:
             self._retry = client._of_idempotent(LIKE_CLIENT, at_least_once, idempotent, None, None)
         self._at_least_once = at_least_once or idempotent
         self._more = more_fields("", headers) if headers else b""
+        #: The kind of the last task; the next one mostly has the same time-out.
+        self._kind = TaskKind(service, 0, priority, self._at_least_once, self._retry, self._more)
         self._came: deque[tuple[int, Done]] = deque()
         # Held while there is nothing to take; the I/O thread releases it.
         self._nothing = threading.Lock()
@@ -48,20 +51,7 @@ class Many:
     def submit(self, tasks: Iterable[Named]) -> None:
         """Their bodies have been checked."""
         wishes: list[_Wish] = [
-            (
-                self,
-                self._service,
-                body,
-                timeout_ms,
-                self._priority,
-                message_id,
-                number,
-                self._at_least_once,
-                self._retry,
-                self._more,
-                0,
-                0,
-            )
+            (self, self._kind_of(timeout_ms), body, message_id, number)
             for number, body, message_id, timeout_ms in tasks
         ]
         self._client._leave_wishes(wishes, self._at_least_once)
@@ -79,6 +69,13 @@ class Many:
         """Whatever is open is cancelled."""
         self._client._waiters.discard(self)
         self._client._cancel(self, may_wait=False)
+
+    def _kind_of(self, timeout_ms: int) -> TaskKind:
+        if timeout_ms != self._kind.timeout_ms:
+            self._kind = TaskKind(
+                self._service, timeout_ms, self._priority, self._at_least_once, self._retry, self._more
+            )
+        return self._kind
 
     # -- the I/O thread -----------------------------------------------------------------------------------------
 

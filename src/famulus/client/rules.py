@@ -115,7 +115,9 @@ def checked_body(body: bytes | bytearray | memoryview | str) -> bytes:
     return content
 
 
-def checked_service(service: str, priority: int, message_id: str | None) -> None:
+def checked_service(service: object, priority: int, message_id: str | None) -> None:
+    if not isinstance(service, str):
+        raise TypeError(f"a service is a text, not {type(service).__name__}")
     if not 0 < len(service) <= limits.NAME_CHARS_MAX:
         raise ValueError(f"a service is a text of 1 to {limits.NAME_CHARS_MAX} characters, not {service!r}")
     if not 0 <= priority <= limits.PRIORITY_MAX:

@@ -22,12 +22,14 @@ from famulus.client.parts import CREDIT_DEFAULT, Mailbox, OnProgress, checked_cr
 from famulus.client.progress import is_seen, shown
 from famulus.client.rules import DEFAULT_TIMEOUT_S, error_of
 from famulus.client.stream import Stream, ThreadMailbox
+from famulus.client.task_kinds import TaskKinds
 from famulus.client.typed_calls import CallOptions, StreamOptions, TypedCall, TypedMap
 from famulus.client.waiters import Promise, Waiter, WaitingThread
 from famulus.client.window import Window
 from famulus.core.session.client import Done, Streamed
 from famulus.core.session.retry import LIKE_CLIENT, UNTIL_DEADLINE
 from famulus.core.session.retry import Retry as Retry
+from famulus.core.session.task_kind import TaskKind
 from famulus.errors import BadAnswer, Closed, OutcomeError
 from famulus.net import forks
 from famulus.net.passes import read_pass
@@ -38,8 +40,8 @@ from famulus.wire.limits import PRIORITY_DEFAULT
 Body = bytes | bytearray | memoryview | str
 #: Called by the I/O thread when a task has ended: it must be quick and must not raise.
 _Callback = Callable[[Done], None]
-#: Who wants to know, then what `ClientSession.submit` takes from `service` on.
-_Wish = tuple[_Callback, str, bytes, int, int, str, int, bool, Retry | None, bytes, int, int]
+#: Who wants to know, then what else `ClientSession.submit` takes: the kind, the body, the message_id and the place.
+_Wish = tuple[_Callback, TaskKind, bytes, str, int]
 
 
 class MapOptions(TypedDict, total=False):
@@ -86,8 +88,7 @@ class Client:
         pass_file: str | PathLike[str] | None = None,
         retry: Retry | None = UNTIL_DEADLINE,
     ) -> None:
-        self._retry = retry
-        self._timeout_ms = rules.timeout_ms(timeout)
+        self._kinds = TaskKinds(rules.timeout_ms(timeout), retry)
         # Guards the moment of closing: nobody may leave a wish, or ring, once the thread has looked for the last time.
         self._gate = threading.Lock()
         self._closed = self._copied = False
@@ -343,8 +344,6 @@ class Client:
         named = NamedBodies(bodies if typed is None else typed.bodies(bodies), message_ids)
 
         def answers() -> Generator[bytes | OutcomeError, None, None]:
-            timeout_ms = self._checked(name, timeout, priority, None)
-            tried_again = self._retry if retry is LIKE_CLIENT else retry
             more = more_fields(content_type, headers, key) if headers or key or content_type else b""
             # Held while there is nothing to give out; the I/O thread releases it once per batch, not once per task.
             nothing = threading.Lock()
@@ -357,21 +356,9 @@ class Client:
                 while True:
                     arrived.check()
                     delay_ms = rules.delay_ms(delay_s, at)
+                    kind = self._kinds.of(name, timeout, priority, None, at_least_once, retry, more, delay_ms)
                     wishes: list[_Wish] = [
-                        (
-                            arrived,
-                            name,
-                            checked(body),
-                            timeout_ms,
-                            priority,
-                            message_id,
-                            number,
-                            at_least_once,
-                            tried_again,
-                            more,
-                            delay_ms,
-                            0,
-                        )
+                        (arrived, kind, checked(body), message_id, number)
                         for number, body, message_id in islice(named.left, window - opened)
                     ]
                     if wishes:
@@ -456,8 +443,7 @@ class Client:
         hedge: Literal["p95"] | None,
     ) -> Retry:
         """What goes for a task that may run twice, if this is one."""
-        said = self._retry if retry is LIKE_CLIENT else retry
-        return rules.idempotent(said, at_least_once, idempotent, hedge_after_s, hedge)
+        return rules.idempotent(self._kinds.retry_of(retry), at_least_once, idempotent, hedge_after_s, hedge)
 
     def _answer_for(self, caller: WaitingThread) -> bytes:
         try:
@@ -508,35 +494,14 @@ class Client:
         delay_ms: int = 0,
         credit: int = 0,
     ) -> None:
-        timeout_ms = self._checked(service, timeout, priority, message_id)
-        content = rules.checked_body(body)
-        tried_again = self._retry if retry is LIKE_CLIENT else retry
-        own_id = message_id or ""
-        wish = (
-            waiter,
-            service,
-            content,
-            timeout_ms,
-            priority,
-            own_id,
-            0,
-            at_least_once,
-            tried_again,
-            more,
-            delay_ms,
-            credit,
-        )
+        kind = self._kinds.of(service, timeout, priority, message_id, at_least_once, retry, more, delay_ms, credit)
+        wish = (waiter, kind, rules.checked_body(body), message_id or "", 0)
         self._waiters.add(waiter)
         try:
             self._leave_wishes([wish], at_least_once)
         except BaseException:
             self._waiters.discard(waiter)
             raise
-
-    def _checked(self, service: str, timeout: float | None, priority: int, message_id: str | None) -> int:
-        """The time-out of such a task in milliseconds; raises if anything is wrong with it."""
-        rules.checked_service(service, priority, message_id)
-        return self._timeout_ms if timeout is None else rules.timeout_ms(timeout)
 
     def _leave_wishes(self, wishes: list[_Wish], at_least_once: bool) -> None:
         with self._gate:

@@ -22,7 +22,8 @@ from famulus.client.async_stream import LoopMailbox
 from famulus.client.parts import Mailbox
 from famulus.client.rules import DEFAULT_TIMEOUT_S
 from famulus.client.stream import ThreadMailbox
-from famulus.client.threads import Client, Retry
+from famulus.client.task_kinds import TaskKinds
+from famulus.client.threads import Client
 from famulus.client.window import Window
 from famulus.core.clock import NEVER_NS, NS_PER_MS, NS_PER_S
 from famulus.core.dispatch.bounds import Bounds
@@ -31,6 +32,7 @@ from famulus.core.routing.book import Book, BrokerAddress
 from famulus.core.routing.router import Router
 from famulus.core.session.client import ClientSession, Done, Streamed
 from famulus.core.session.header_cache import Given
+from famulus.core.session.task_kind import TaskKind
 from famulus.core.session.worker import SessionState, WorkerSession
 from famulus.errors import Closed, SettingsError
 from famulus.testing.stand_in_stream import AskedStream, RunningStream, StandInLoopMailbox, StandInMailbox
@@ -149,12 +151,11 @@ class StandIn:
 
     def open_stream(self, token: str, wish: tuple[Any, ...]) -> AskedStream:
         """Ask for a stream; its function is called when somebody waits for a part."""
-        mailbox, service, body, timeout_ms, priority, own_id, *others = wish
+        mailbox, kind, body, own_id, place = wish
         # By its id we find its function.
         message_id = own_id or str(uuid4())
         with self._changed:
-            told = (mailbox, service, body, timeout_ms, priority, message_id, *others)
-            asked = AskedStream(*self._begin(token, [told]), message_id, mailbox)
+            asked = AskedStream(*self._begin(token, [(mailbox, kind, body, message_id, place)]), message_id, mailbox)
             self._deliver(asked)
         return asked
 
@@ -396,9 +397,8 @@ def _answer(call: Call) -> Answer:
 
 class _StandInClient(Client):
     def __init__(self, broker: StandIn, timeout: float) -> None:
-        self._timeout_ms = rules.timeout_ms(timeout)
         # Nothing changes while it would wait, so what is refused is refused.
-        self._retry = None
+        self._kinds = TaskKinds(rules.timeout_ms(timeout), None)
         self._waiters = set()
         self._broker = broker
         self._token = uuid4().hex
@@ -472,8 +472,7 @@ class _StandInAsking:
     """What an AsyncClient needs of `Asking`: here a task has ended when it was submitted."""
 
     def __init__(self, broker: StandIn, timeout: float) -> None:
-        self._timeout_ms = rules.timeout_ms(timeout)
-        self.retry = None
+        self.kinds = TaskKinds(rules.timeout_ms(timeout), None)
         self._broker = broker
         self._token = uuid4().hex
         self._wishes: list[Any] = []
@@ -484,70 +483,24 @@ class _StandInAsking:
             raise Closed("this client is closed")
         return asyncio.get_running_loop()
 
-    def checked(self, service: str, timeout: float | None, priority: int, message_id: str | None) -> int:
-        rules.checked_service(service, priority, message_id)
-        return self._timeout_ms if timeout is None else rules.timeout_ms(timeout)
-
     def submit(
-        self,
-        service: str,
-        body: Any,
-        timeout: float | None,
-        priority: int,
-        message_id: str | None,
-        at_least_once: bool,
-        retry: Retry | None,
-        more: bytes = b"",
-        promise: asyncio.Future[bytes] | None = None,
-        delay_ms: int = 0,
+        self, kind: TaskKind, body: Any, message_id: str | None = None, promise: asyncio.Future[bytes] | None = None
     ) -> asyncio.Future[bytes]:
         loop = self.start()
-        timeout_ms = self.checked(service, timeout, priority, message_id)
         future: asyncio.Future[bytes] = loop.create_future() if promise is None else promise
-        content, own_id = rules.checked_body(body), message_id or ""
-        wish = (future, service, content, timeout_ms, priority, own_id, 0, at_least_once, None, more, delay_ms)
-        self._wishes.append(wish)
+        self._wishes.append((future, kind, rules.checked_body(body), message_id or "", 0))
         self.plan_send()
         return future
 
-    def submit_for(
-        self,
-        window: Window,
-        place: int,
-        now_ns: int,
-        service: str,
-        body: Any,
-        timeout_ms: int,
-        priority: int,
-        at_least_once: bool,
-        retry: Retry | None,
-        more: bytes = b"",
-        delay_ms: int = 0,
-        message_id: str = "",
-    ) -> None:
-        content = rules.checked_body(body)
-        wish = (window, service, content, timeout_ms, priority, message_id, place, at_least_once, None, more, delay_ms)
-        self._wishes.append(wish)
+    def submit_for(self, window: Window, place: int, now_ns: int, kind: TaskKind, body: Any, message_id: str) -> None:
+        self._wishes.append((window, kind, rules.checked_body(body), message_id, place))
 
     def new_mailbox(self) -> LoopMailbox:
         return StandInLoopMailbox()
 
-    def submit_stream(
-        self,
-        mailbox: StandInLoopMailbox,
-        service: str,
-        body: Any,
-        timeout: float | None,
-        priority: int,
-        message_id: str | None,
-        retry: Retry | None,
-        more: bytes,
-        credit: int,
-    ) -> None:
+    def submit_stream(self, mailbox: StandInLoopMailbox, kind: TaskKind, body: Any, message_id: str | None) -> None:
         self.start()
-        timeout_ms = self.checked(service, timeout, priority, message_id)
-        content, own_id = rules.checked_body(body), message_id or ""
-        wish = (mailbox, service, content, timeout_ms, priority, own_id, 0, False, None, more, 0, credit)
+        wish = (mailbox, kind, rules.checked_body(body), message_id or "", 0)
         mailbox.begin(self._broker, self._broker.open_stream(self._token, wish))
 
     def want(self, stream: Streamed) -> None:

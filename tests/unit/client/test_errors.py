@@ -7,6 +7,7 @@ import copy
 from famulus.client.rules import error_of
 from famulus.core.clock import NS_PER_S
 from famulus.core.session.client import ClientSession
+from famulus.core.session.task_kind import TaskKind
 from famulus.errors import OutcomeError, Rejected
 from famulus.wire import headers
 
@@ -15,7 +16,7 @@ BROKER = "tcp://127.0.0.1:7100"
 
 def ended(session: ClientSession, *, sent: bool) -> ClientSession:
     session.on_brokers(False, BROKER, BROKER)
-    session.submit(0, None, "echo", b"", 1000)
+    session.submit(0, None, TaskKind("echo", 1000), b"")
     if sent:
         session.next_to_send(0, 1)
         session.on_sent(1)

@@ -20,6 +20,7 @@ import zmq
 from famulus import AsyncClient, Client, Retry
 from famulus.client.connection import FORMER_MAX, Connection
 from famulus.core.session.client import Done
+from famulus.core.session.task_kind import TaskKind
 from famulus.errors import OutcomeError, Rejected, Unknown
 from famulus.wire import parcels
 
@@ -458,7 +459,7 @@ def test_what_came_before_the_loss_still_counts(brokers: Brokers) -> None:
 
     ended: list[Done] = []
     try:
-        connection.session.submit(time.monotonic_ns(), "mine", "echo", b"x", 20_000)
+        connection.session.submit(time.monotonic_ns(), "mine", TaskKind("echo", 20_000), b"x")
         wait_until(is_sent, "it is sent")
         broker.serve()
         broker.die()

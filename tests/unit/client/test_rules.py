@@ -9,6 +9,7 @@ import pytest
 
 from famulus.client import rules
 from famulus.core.session.client import Done
+from famulus.core.session.task_kind import TaskKind
 from famulus.errors import OutcomeError, Rejected, TaskError, Unknown
 from famulus.wire import limits
 
@@ -70,7 +71,7 @@ def test_bodies() -> None:
     ("outcome", "kind", "exit_code"), [("ERROR", TaskError, 1), ("REJECTED", Rejected, 3), ("UNKNOWN", Unknown, 4)]
 )
 def test_an_outcome_that_is_not_ok_is_an_error(outcome: str, kind: type[OutcomeError], exit_code: int) -> None:
-    done = Done(None, "id", b"", [], 0, 0)
+    done = Done(None, TaskKind("s", 1000), "id", b"", b"", b"", 0, 0)
     done.outcome, done.reason, done.body = outcome, "code: words: more", b"body"  # type: ignore[assignment]
     error = rules.error_of(done)
     assert type(error) is kind

@@ -14,6 +14,7 @@ from famulus import Service, TaskError, Worker
 from famulus.client.own_headers import more_fields
 from famulus.client.typed_calls import TypedCall
 from famulus.core.session.client import ClientSession
+from famulus.core.session.task_kind import TaskKind
 from famulus.errors import BadAnswer
 from famulus.testing import StandIn
 from famulus.wire import headers
@@ -24,7 +25,7 @@ TOTAL = Service("total", takes=list[int], gives=int)
 def sent(more: bytes, message_id: str = "") -> dict[str, Any]:
     """The header of a task with these further fields."""
     session = ClientSession(token="token")
-    session.submit(0, None, "total", b"", 1000, message_id=message_id, more=more)
+    session.submit(0, None, TaskKind("total", 1000, more=more), b"", message_id)
     ((_, header, _),) = session.next_to_send(0, 1)
     return headers.read_fields(header)
 

@@ -8,10 +8,11 @@ import pytest
 
 from famulus.client.window import Window
 from famulus.core.session.client import Done
+from famulus.core.session.task_kind import TaskKind
 
 
 def done(number: int) -> Done:
-    ended = Done(None, "", b"", [], 0, 0)
+    ended = Done(None, TaskKind("s", 1000), "", b"", b"", b"", 0, 0)
     ended.place, ended.body = number, str(number).encode()
     return ended
 

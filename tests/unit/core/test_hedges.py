@@ -13,6 +13,7 @@ from famulus.core.session.client import GRACE_NS, ClientSession, Done
 from famulus.core.session.hedges import ENDED_MAX
 from famulus.core.session.retries import FEW
 from famulus.core.session.retry import Idempotent, Retry
+from famulus.core.session.task_kind import TaskKind
 from famulus.core.session.usual_times import ENOUGH, KEPT, SERVICES_MAX, Services, UsualTimes
 from famulus.wire import headers, reasons
 
@@ -35,8 +36,9 @@ def session() -> ClientSession:
 def submit(
     session: ClientSession, token: object = "token", *, retry: Retry | None = None, now_ns: int = START_NS, **more: Any
 ) -> None:
-    told: dict[str, Any] = {"service": "s", "body": b"body", "timeout_ms": 10_000, "at_least_once": True} | more
-    session.submit(now_ns, token, retry=Idempotent(retry, AFTER_NS), **told)
+    told: dict[str, Any] = {"service": "s", "timeout_ms": 10_000, "at_least_once": True} | more
+    message_id = told.pop("message_id", "")
+    session.submit(now_ns, token, TaskKind(retry=Idempotent(retry, AFTER_NS), **told), b"body", message_id)
 
 
 def sent(session: ClientSession, now_ns: int = START_NS) -> list[list[bytes]]:
@@ -285,9 +287,9 @@ def test_those_that_have_ended_are_forgotten(session: ClientSession) -> None:
 
 def test_others_are_never_sent_twice(session: ClientSession) -> None:
     hedged(session, "hedged")
-    session.submit(START_NS, "plain", "s", b"", 10_000, retry=Retry())
-    session.submit(START_NS, "again", "s", b"", 10_000, at_least_once=True, retry=Retry())
-    session.submit(START_NS, "idempotent", "s", b"", 10_000, at_least_once=True, retry=Idempotent(Retry()))
+    session.submit(START_NS, "plain", TaskKind("s", 10_000, retry=Retry()), b"")
+    session.submit(START_NS, "again", TaskKind("s", 10_000, at_least_once=True, retry=Retry()), b"")
+    session.submit(START_NS, "idempotent", TaskKind("s", 10_000, at_least_once=True, retry=Idempotent(Retry())), b"")
     sent(session)
     session.on_tick(DUE_NS + 5 * NS_PER_S)
     assert session.unsent == 0
@@ -298,7 +300,7 @@ def test_others_are_never_sent_twice(session: ClientSession) -> None:
 
 def ask_slowest(session: ClientSession, now_ns: int, took_ns: int | None) -> None:
     retry = Idempotent(Retry(), hedges_slowest=True)
-    session.submit(now_ns, "t", "s", b"", 60_000, at_least_once=True, retry=retry)
+    session.submit(now_ns, "t", TaskKind("s", 60_000, at_least_once=True, retry=retry), b"")
     messages = sent(session, now_ns)
     if took_ns is not None:
         session.on_messages([answer(message[0], **OK) for message in messages], now_ns + took_ns)
@@ -311,7 +313,8 @@ def test_the_slowest_of_a_service_are_those_that_take_longer_than_nearly_all_oth
         session.on_messages([answer((number + 1).to_bytes(8, "big"), **OK)], START_NS + (number + 1) * NS_PER_MS)
     ask_slowest(session, START_NS, None)
     assert session.next_due_ns == START_NS + (ENOUGH * 95 // 100 + 1) * NS_PER_MS
-    session.submit(START_NS, "t", "other", b"", 60_000, at_least_once=True, retry=Idempotent(None, hedges_slowest=True))
+    other = TaskKind("other", 60_000, at_least_once=True, retry=Idempotent(None, hedges_slowest=True))
+    session.submit(START_NS, "t", other, b"")
     session.on_tick(START_NS + NS_PER_S)
     assert session.unsent == 1 + 1, "the second attempt, and the task of the other service"
 
@@ -350,7 +353,7 @@ def whatever_happens(seed: int) -> None:
         if dice.random() < 0.7:
             submit(session, token, retry=retry, now_ns=now_ns, timeout_ms=dice.choice([100, 1000, 5000]))
         else:
-            session.submit(now_ns, token, "s", b"body", 1000, retry=retry)
+            session.submit(now_ns, token, TaskKind("s", 1000, retry=retry), b"body")
         for _ in range(dice.randrange(4)):
             now_ns += dice.randrange(300) * NS_PER_MS
             deed = dice.randrange(12)

@@ -11,6 +11,7 @@ from famulus.core.clock import NEVER_NS, NS_PER_MS, NS_PER_S
 from famulus.core.session.client import ClientSession, Done
 from famulus.core.session.retries import FEW, PAUSE_NS
 from famulus.core.session.retry import PASSING, Idempotent, Retry
+from famulus.core.session.task_kind import TaskKind
 from famulus.wire import headers, reasons
 
 START_NS = 5 * NS_PER_S
@@ -26,8 +27,10 @@ def session() -> ClientSession:
 
 
 def submit(session: ClientSession, retry: Retry | None = None, token: object = "token", **fields: Any) -> None:
-    told: dict[str, Any] = {"service": "s", "body": b"body", "timeout_ms": 10_000, "at_least_once": True} | fields
-    session.submit(START_NS, token, retry=retry if isinstance(retry, Idempotent) else Idempotent(Retry()), **told)
+    told: dict[str, Any] = {"service": "s", "timeout_ms": 10_000, "at_least_once": True} | fields
+    body, message_id = told.pop("body", b"body"), told.pop("message_id", "")
+    wish = retry if isinstance(retry, Idempotent) else Idempotent(Retry())
+    session.submit(START_NS, token, TaskKind(retry=wish, **told), body, message_id)
 
 
 def sent(session: ClientSession, now_ns: int = START_NS) -> list[tuple[bytes, dict[str, Any]]]:
@@ -140,7 +143,7 @@ def test_some_ends_are_final(session: ClientSession, retry: Idempotent, fields: 
 def test_nothing_that_may_have_run_is_tried_again_unless_it_is_idempotent(
     session: ClientSession, at_least_once: bool
 ) -> None:
-    session.submit(START_NS, "token", "s", b"", 10_000, at_least_once=at_least_once, retry=Retry())
+    session.submit(START_NS, "token", TaskKind("s", 10_000, at_least_once=at_least_once, retry=Retry()), b"")
     (done,) = end(session, LOST)
     assert verdict(done) == ("UNKNOWN", "worker_lost")
     assert session.next_due_ns == NEVER_NS

@@ -10,6 +10,7 @@ from famulus.core.clock import NEVER_NS, NS_PER_MS, NS_PER_S
 from famulus.core.session.client import ClientSession, Done
 from famulus.core.session.retries import FEW, PAUSE_NS, SHARE, SPAN_NS, WORKERS_BACK_NS
 from famulus.core.session.retry import PASSING, Retry
+from famulus.core.session.task_kind import TaskKind
 from famulus.wire import headers, reasons
 
 START_NS = 5 * NS_PER_S
@@ -26,7 +27,7 @@ def session() -> ClientSession:
 
 def submit(session: ClientSession, *, retry: Retry | None, timeout_ms: int = 10_000, times: int = 1) -> None:
     for number in range(times):
-        session.submit(START_NS, number, "s", b"body", timeout_ms, retry=retry)
+        session.submit(START_NS, number, TaskKind("s", timeout_ms, retry=retry), b"body")
 
 
 def sent(session: ClientSession, now_ns: int = START_NS) -> list[bytes]:

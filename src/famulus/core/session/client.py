@@ -25,13 +25,14 @@ from famulus.core.clock import NEVER_NS, NS_PER_MS, NS_PER_S
 from famulus.core.delivery import Outcome
 from famulus.core.session.done import Done, Frames, Repeatable, doubt, may_have_run
 from famulus.core.session.hedges import Hedges
-from famulus.core.session.kept_bodies import LET_GO, KeptBodies
+from famulus.core.session.kept_bodies import KeptBodies
 from famulus.core.session.retries import Retries
-from famulus.core.session.retry import Idempotent, Retry
+from famulus.core.session.retry import Idempotent
 from famulus.core.session.stream import Streamed
 from famulus.core.session.task_headers import TaskHeaders
+from famulus.core.session.task_kind import TaskKind
 from famulus.core.timers import Timers
-from famulus.wire import headers, limits, reasons, stream
+from famulus.wire import headers, reasons, stream
 
 __all__ = ["GRACE_NS", "ClientSession", "Done", "Repeatable", "Streamed"]
 
@@ -106,61 +107,31 @@ class ClientSession:
         return self._bodies.has_room(size)
 
     def submit(
-        self,
-        now_ns: int,
-        token: object,
-        service: str,
-        body: bytes,
-        timeout_ms: int,
-        priority: int = limits.PRIORITY_DEFAULT,
-        message_id: str = "",
-        place: int = 0,
-        at_least_once: bool = False,
-        retry: Retry | None = None,
-        more: bytes = b"",
-        delay_ms: int = 0,
-        credit: int = 0,
+        self, now_ns: int, token: object, kind: TaskKind, body: bytes, message_id: str = "", place: int = 0
     ) -> None:
-        """`more` are further fields of its header. An `Idempotent` as its retry goes together with `at_least_once`.
-
-        Its time-out begins when its delay is over. With a `credit` it is answered with a stream, whose reader takes in
-        so many parts before it says that it wants more. It is sent again only if it was refused, whatever else is said.
-        """
-        if retry is not None:
-            self._keeps = True
         self._number += 1
         envelope = self._number.to_bytes(8, "big")
-        deadline_ns = now_ns + timeout_ms * NS_PER_MS
-        if at_least_once:
-            self._keeps = True
-            # Without an id its header is cheap for the broker; it gets one if it has to be sent again.
-            is_named = True
-            if isinstance(retry, Idempotent):
-                more += headers.IDEMPOTENT
-                is_named = retry.is_named
-            if is_named and not message_id and self._new_id is not None:
-                message_id = self._new_id()
-        if delay_ms:
-            self._delays = True
-            deadline_ns += delay_ms * NS_PER_MS
-            more += headers.write_delay(delay_ms)
-        if credit:
+        deadline_ns = now_ns + (kind.timeout_ms + kind.delay_ms) * NS_PER_MS
+        if kind.is_named and not message_id and self._new_id is not None:
+            message_id = self._new_id()
+        header = self._headers.of(kind, message_id)
+        if kind.credit:
             self._streams = True
-            more += b',"credit":%d' % credit
-        header = self._headers.of(service, timeout_ms, priority, message_id, more)
-        message = [envelope, header, body]
-        if credit:
-            pending: Done = Streamed(token, message_id, envelope, message, now_ns, deadline_ns, retry, credit)
-        elif at_least_once:
-            repeatable = Repeatable(token, message_id, envelope, message, now_ns, deadline_ns, retry)
+            pending: Done = Streamed(token, kind, message_id, envelope, header, body, now_ns, deadline_ns)
+        elif kind.at_least_once:
+            repeatable = Repeatable(token, kind, message_id, envelope, header, body, now_ns, deadline_ns)
+            retry = kind.retry
             if isinstance(retry, Idempotent):
-                repeatable.begins_ns += delay_ms * NS_PER_MS
-                self._hedges.expect(repeatable, retry, service, now_ns)
+                repeatable.begins_ns += kind.delay_ms * NS_PER_MS
+                self._hedges.expect(repeatable, retry, kind.service, now_ns)
             pending = repeatable
         else:
-            pending = Done(token, message_id, envelope, message, now_ns, deadline_ns, retry)
+            pending = Done(token, kind, message_id, envelope, header, body, now_ns, deadline_ns)
+        if kind.retry is not None or kind.at_least_once:
+            self._keeps = True
+        if kind.delay_ms:
+            self._delays = True
         pending.place = place
-        pending.service = service
         self._pending[envelope] = pending
         self._unsent.append(pending)
         self._timers.set(pending, deadline_ns)
@@ -176,19 +147,16 @@ class ClientSession:
             for pending in first:
                 if pending.has_delay and now_ns - pending.submitted_ns >= NS_PER_MS:
                     pending.shorten_timeout(now_ns)
-        return [pending.message for pending in first]
+        return [pending.message() for pending in first]
 
     def on_sent(self, count: int) -> None:
-        leg = self.leg
         first = self._unsent[:count]
         if self._keeps:
-            for pending in first:
-                pending.leg = leg
-                self._bodies.on_sent(pending, self._elsewhere)
+            self._bodies.on_sent(first, self.leg, self._elsewhere)
         else:
             for pending in first:
-                pending.leg = leg
-                pending.message = LET_GO  # the envelope is all that the answer needs; the body can go
+                pending.leg = self.leg
+                pending.let_go()
         del self._unsent[:count]
 
     def on_messages(self, batch: list[Frames], now_ns: int = NEVER_NS, leg: int = 0) -> list[Done]:
@@ -224,7 +192,7 @@ class ClientSession:
                         self._rest(pending, now_ns)
                         continue
                     doubt(pending)
-            if keeps and pending.message:
+            if keeps and pending.is_kept:
                 self._bodies.let_go(pending)
             done.append(pending)
         return self._hedges.settle(done, now_ns) if self._hedges.on else done
@@ -248,7 +216,7 @@ class ClientSession:
         again: list[Done] = []
         ended: list[Done] = []
         for pending in lost:
-            if isinstance(pending, Repeatable) and pending.message and pending.deadline_ns > now_ns:
+            if isinstance(pending, Repeatable) and pending.is_kept and pending.deadline_ns > now_ns:
                 pending.note_doubt(reason)
                 again.append(pending)
             else:
@@ -296,7 +264,7 @@ class ClientSession:
         if not isinstance(pending, Streamed) or not pending.leg:
             self.late += 1
         elif pending.on_part(stream.read_place(place)[1], message[2]):
-            if pending.came and pending.message:
+            if pending.came and pending.is_kept:
                 self._bodies.let_go(pending)  # it is not sent again, whatever happens
             if not pending.is_fed:
                 pending.is_fed = True
@@ -402,7 +370,7 @@ class ClientSession:
         again: list[Done] = []
         ended: list[Done] = []
         for pending in refused:
-            if pending.message and pending.deadline_ns > now_ns:
+            if pending.is_kept and pending.deadline_ns > now_ns:
                 again.append(pending)
             else:
                 ended.append(self._end_refused(pending))
@@ -414,7 +382,7 @@ class ClientSession:
         refused, self.refused = self.refused, []
         ended: list[Done] = []
         for pending in refused:
-            goes_on = may_have_run(pending) and pending.message and pending.deadline_ns > now_ns
+            goes_on = may_have_run(pending) and pending.is_kept and pending.deadline_ns > now_ns
             if goes_on or self._retries.allows(pending, now_ns, self._number):
                 self._rest(pending, now_ns)
             else:

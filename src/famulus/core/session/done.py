@@ -8,6 +8,7 @@ from typing import Final
 from famulus.core.clock import NS_PER_MS
 from famulus.core.delivery import Outcome
 from famulus.core.session.retry import Retry
+from famulus.core.session.task_kind import TaskKind
 from famulus.core.timers import Timed
 from famulus.errors import ProtocolError
 from famulus.wire import headers, reasons
@@ -28,16 +29,16 @@ class Done(Timed):
     __slots__ = (
         "body",
         "broker",
+        "content",
         "deadline_ns",
         "envelope",
+        "header",
+        "kind",
         "leg",
-        "message",
         "message_id",
         "outcome",
         "place",
         "reason",
-        "retry",
-        "service",
         "submitted_ns",
         "token",
         "tries",
@@ -46,35 +47,58 @@ class Done(Timed):
     def __init__(
         self,
         token: object,
+        kind: TaskKind,
         message_id: str,
         envelope: bytes,
-        message: Frames,
+        header: bytes,
+        content: bytes,
         submitted_ns: int,
         deadline_ns: int,
-        retry: Retry | None = None,
     ) -> None:
         self.bucket = None
         #: What the caller passed when it submitted the task, and the task's place among several.
         self.token = token
         self.place = 0
+        self.kind = kind
         #: For a plain OK, this is only the id that the caller gave, if any.
         self.message_id = message_id
         self.envelope = envelope
-        #: Empty once it was sent, unless it may have to be sent again.
-        self.message = message
+        #: What is asked for. Both are empty once it was sent, unless it may have to be sent again: see `is_kept`.
+        self.header = header
+        self.content = content
         self.submitted_ns = submitted_ns
         self.deadline_ns = deadline_ns
         #: 0 until it is sent.
         self.leg = 0
-        #: Whether it is sent again if it is refused, and how often that happened.
-        self.retry = retry
+        #: How often it was refused and is sent again.
         self.tries = 0
         self.outcome: Outcome = "UNKNOWN"
         self.reason = ""
         self.body = b""
-        # For people: what it was for, and, unless it ended OK, the address of the broker that it was sent to.
-        self.service = ""
+        # For people: unless it ended OK, the address of the broker that it was sent to.
         self.broker = ""
+
+    @property
+    def service(self) -> str:
+        return self.kind.service
+
+    @property
+    def retry(self) -> Retry | None:
+        return self.kind.retry
+
+    @property
+    def is_kept(self) -> bool:
+        """Whether it can be sent, or sent again."""
+        return bool(self.header)
+
+    def message(self) -> Frames:
+        # Made when it is sent, and gone after it: a list for each open task would be one more thing for Python's
+        # collector to look at, time and again.
+        return [self.envelope, self.header, self.content]
+
+    def let_go(self) -> None:
+        """The envelope is all that its answer needs."""
+        self.header = self.content = b""
 
     def is_stale(self, now_ns: int) -> bool:
         return now_ns - self.submitted_ns > (self.deadline_ns - self.submitted_ns) // STALE_PART
@@ -82,12 +106,11 @@ class Done(Timed):
     @property
     def has_delay(self) -> bool:
         """Whether its header says how long it has to wait. No text in a header looks like this: quotes are escaped."""
-        return b',"delay_ms":' in self.message[1]
+        return b',"delay_ms":' in self.header
 
     def shorten_timeout(self, now_ns: int) -> None:
         """Tell the broker how much time is left, and how much of it the task has to wait."""
-        envelope, header, body = self.message
-        fields = headers.read_fields(header)
+        fields = headers.read_fields(self.header)
         delay_ns = 0
         if "delay_ms" in fields:
             # Its time-out begins when its delay is over, so its deadline says when that is.
@@ -97,16 +120,14 @@ class Done(Timed):
         else:
             fields.pop("delay_ms", None)
             fields["timeout_ms"] = max(1, (self.deadline_ns - now_ns) // NS_PER_MS)
-        self.message = [envelope, headers.write_fields(fields), body]
+        self.header = headers.write_fields(fields)
 
     def renew(self, envelope: bytes) -> None:
         """As if it had never been sent."""
-        _, header, body = self.message
         self.envelope = envelope
-        self.message = [envelope, header, body]
         self.leg = 0
         # An id that one broker made means nothing to the next one.
-        self.message_id = headers.read_fields(header).get("message_id", "")
+        self.message_id = headers.read_fields(self.header).get("message_id", "")
         self.outcome, self.reason, self.body = "UNKNOWN", "", b""
 
     def read_answer(self, header: bytes, body: bytes) -> None:
@@ -135,14 +156,15 @@ class Repeatable(Done):
     def __init__(
         self,
         token: object,
+        kind: TaskKind,
         message_id: str,
         envelope: bytes,
-        message: Frames,
+        header: bytes,
+        content: bytes,
         submitted_ns: int,
         deadline_ns: int,
-        retry: Retry | None = None,
     ) -> None:
-        super().__init__(token, message_id, envelope, message, submitted_ns, deadline_ns, retry)
+        super().__init__(token, kind, message_id, envelope, header, content, submitted_ns, deadline_ns)
         #: When its delay is over, if it has one.
         self.begins_ns = submitted_ns
         #: Nobody knows what became of an attempt: no later REJECTED can be trusted. And why nobody knows.
@@ -158,27 +180,27 @@ class Repeatable(Done):
 
     def keep_name(self, make_id: Callable[[], str] | None, token: str) -> None:
         """Before it is sent again: whoever has run it should recognise it, by its broker's id if that is known."""
-        envelope, header, body = self.message
-        fields = headers.read_fields(header)
+        fields = headers.read_fields(self.header)
         if "message_id" not in fields and (self.message_id or make_id is not None):
             fields["message_id"] = self.message_id or (make_id() if make_id is not None else "")
             if token:
                 fields["client_token"] = token
-            self.message = [envelope, headers.write_fields(fields), body]
+            self.header = headers.write_fields(fields)
 
     def hedged(self, now_ns: int) -> Hedge:
         """A second attempt. Its broker knows by the envelope which one is the first."""
-        fields = headers.read_fields(self.message[1])
+        fields = headers.read_fields(self.header)
         fields.pop("message_id", None)
         fields.pop("client_token", None)
         fields.pop("delay_ms", None)
         fields["timeout_ms"] = max(1, (self.deadline_ns - now_ns) // NS_PER_MS)
         fields["hedge"] = True
         envelope = self.envelope + headers.HEDGE_ENDING
-        message = [envelope, headers.write_fields(fields), self.message[2]]
-        self.hedge = hedge = Hedge(self.token, "", envelope, message, now_ns, self.deadline_ns)
+        header = headers.write_fields(fields)
+        kind = TaskKind(self.service, self.kind.timeout_ms)  # it is not sent again
+        self.hedge = hedge = Hedge(self.token, kind, "", envelope, header, self.content, now_ns, self.deadline_ns)
         hedge.first = self
-        hedge.place, hedge.service = self.place, self.service
+        hedge.place = self.place
         return hedge
 
 
@@ -190,14 +212,15 @@ class Hedge(Done):
     def __init__(
         self,
         token: object,
+        kind: TaskKind,
         message_id: str,
         envelope: bytes,
-        message: Frames,
+        header: bytes,
+        content: bytes,
         submitted_ns: int,
         deadline_ns: int,
-        retry: Retry | None = None,
     ) -> None:
-        super().__init__(token, message_id, envelope, message, submitted_ns, deadline_ns, retry)
+        super().__init__(token, kind, message_id, envelope, header, content, submitted_ns, deadline_ns)
         #: The task, for as long as this attempt matters to it.
         self.first: Repeatable | None = None
 

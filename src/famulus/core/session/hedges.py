@@ -68,7 +68,7 @@ class Hedges:
         found: list[Repeatable] = []
         while self._waiting and self._waiting[0][0] <= now_ns:
             _, envelope, after_ns, task = heappop(self._waiting)
-            if not task.message or not self._is_open(task):
+            if not task.is_kept or not self._is_open(task):
                 continue
             if task.leg and task.envelope == envelope:
                 found.append(task)

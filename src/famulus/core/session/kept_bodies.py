@@ -8,14 +8,12 @@ from __future__ import annotations
 
 from typing import Final
 
-from famulus.core.session.done import Done, Frames, Repeatable
+from famulus.core.session.done import Done, Repeatable
 
 #: Bodies of tasks that should run at least once.
 KEPT_BYTES_MAX: Final = 256 * 1024 * 1024
 #: Bodies of other tasks. What does not fit is dropped.
 SPARE_BYTES_MAX: Final = 64 * 1024 * 1024
-
-LET_GO: Final[Frames] = []
 
 
 class KeptBodies:
@@ -37,27 +35,31 @@ class KeptBodies:
         self._kept_bytes += size
         return True
 
-    def on_sent(self, task: Done, elsewhere: bool) -> None:
-        """It was sent: keep its message if that may be of use and there is room."""
-        if isinstance(task, Repeatable):
-            return
-        size = len(task.message[2])
-        if (elsewhere or task.retry is not None) and size <= self.spare_bytes:
-            self.spare_bytes -= size
-        else:
-            task.message = LET_GO
+    def on_sent(self, tasks: list[Done], leg: int, elsewhere: bool) -> None:
+        """They were sent over this leg: keep what may be of use, if there is room."""
+        spare_bytes = self.spare_bytes
+        for task in tasks:
+            task.leg = leg
+            if isinstance(task, Repeatable):
+                continue
+            size = len(task.content)
+            if (elsewhere or task.kind.retry is not None) and size <= spare_bytes:
+                spare_bytes -= size
+            else:
+                task.let_go()
+        self.spare_bytes = spare_bytes
 
     def on_renewed(self, task: Done) -> None:
         """It is about to become unsent again."""
         if task.leg and not isinstance(task, Repeatable):
-            self.spare_bytes += len(task.message[2])
+            self.spare_bytes += len(task.content)
 
     def let_go(self, task: Done) -> None:
         """It has ended."""
-        if not task.message:
+        if not task.is_kept:
             return
         if isinstance(task, Repeatable):
-            self._let_go_bytes += len(task.message[2])
-        else:
-            self.on_renewed(task)
-        task.message = LET_GO
+            self._let_go_bytes += len(task.content)
+        elif task.leg:
+            self.spare_bytes += len(task.content)
+        task.let_go()

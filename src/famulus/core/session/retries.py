@@ -45,7 +45,7 @@ class Retries:
     def allows(self, task: Done, now_ns: int, sent: int) -> bool:
         """Whether this task is to be sent again, which was refused or may have run. `sent`: how many were, so far."""
         retry = task.retry
-        if retry is None or not task.message or now_ns >= task.deadline_ns:
+        if retry is None or not task.is_kept or now_ns >= task.deadline_ns:
             return False
         if retry.attempts and task.tries + 1 >= retry.attempts:
             return False

@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections import deque
 
 from famulus.core.session.done import Done, Frames
-from famulus.core.session.retry import Retry
+from famulus.core.session.task_kind import TaskKind
 from famulus.errors import ProtocolError
 from famulus.wire import headers, reasons, stream
 
@@ -23,15 +23,16 @@ class Streamed(Done):
     def __init__(
         self,
         token: object,
+        kind: TaskKind,
         message_id: str,
         envelope: bytes,
-        message: Frames,
+        header: bytes,
+        content: bytes,
         submitted_ns: int,
         deadline_ns: int,
-        retry: Retry | None,
-        credit: int,
     ) -> None:
-        super().__init__(token, message_id, envelope, message, submitted_ns, deadline_ns, retry)
+        super().__init__(token, kind, message_id, envelope, header, content, submitted_ns, deadline_ns)
+        credit = kind.credit
         self.credit = credit
         #: Those that its reader has not taken.
         self.parts: deque[bytes] = deque()

@@ -24,6 +24,7 @@ from famulus.client.connection import Connection
 from famulus.client.rules import error_of
 from famulus.core.clock import NS_PER_MS, NS_PER_S
 from famulus.core.session.client import Done
+from famulus.core.session.task_kind import TaskKind
 from famulus.errors import BenchFailed
 from famulus.lab.bench import descriptors
 from famulus.lab.bench.buckets import LatencyBuckets
@@ -152,8 +153,9 @@ class Loop:
         callers: list[Caller] = [kind(address) for _ in range(offer.connections)]
         self._by_fd = {caller.fd: caller for caller in callers}
         self._turn = cycle(callers[: offer.asking])
-        self._services = cycle([service_name(number) for number in range(offer.services)] or [offer.service])
-        self._keys = cycle([headers.write_more(key=f"key-{number}") for number in range(offer.keys)] or [b""])
+        services = [service_name(number) for number in range(offer.services)] or [offer.service]
+        keys = [headers.write_more(key=f"key-{number}") for number in range(offer.keys)] or [b""]
+        self._kinds = cycle([TaskKind(service, offer.timeout_ms, more=key) for service in services for key in keys])
         self._body = bytes(offer.size)
         self._outcomes: Counter[str] = Counter()
         self._latencies: dict[str, LatencyBuckets] = {}
@@ -194,11 +196,10 @@ class Loop:
 
     def _submit(self, schedule: Schedule | Window) -> None:
         now_ns = monotonic_ns()
-        offer = self._offer
         asked: set[Caller] = set()
         for due_ns in schedule.due(now_ns, BURST_MAX):
             caller = next(self._turn)
-            caller.submit(now_ns, due_ns, next(self._services), self._body, offer.timeout_ms, more=next(self._keys))
+            caller.submit(now_ns, due_ns, next(self._kinds), self._body)
             asked.add(caller)
             self._open += 1
             if due_ns >= self._from_ns:

@@ -10,7 +10,7 @@ import html
 import json
 import math
 from collections.abc import Sequence
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any, Final
 
 from famulus.pipeline.report.html import NOTHING, Safe, printable, text
@@ -20,6 +20,9 @@ DASHES: Final = ("solid", "dash", "dot", "dashdot", "longdash", "longdashdot", "
 SYMBOLS: Final = ("circle", "square", "diamond", "triangle-up", "cross", "x", "star", "triangle-down")
 COLOURS: Final = 8
 DOT: Final = 7
+#: On both sides of an instant that is alone, and how wide its bar is.
+HALF_AN_HOUR: Final = timedelta(minutes=30)
+BAR: Final = timedelta(minutes=2)
 
 #: Ticks of a logarithmic axis of time, in seconds.
 _TICKS: Final = (
@@ -119,7 +122,8 @@ def figure(
 ) -> Safe:
     """`says`: what the plot shows, for those who cannot see it. `instead`: a table for whoever wants figures or has no
     script; not where the section shows one anyway."""
-    spec = json.dumps({"traces": list(traces), "layout": layout, "height": height}, allow_nan=False)
+    traces, layout = _around_one_instant(traces, layout)
+    spec = json.dumps({"traces": traces, "layout": layout, "height": height}, allow_nan=False)
     # Nothing in a script may look like its end.
     data = spec.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")
     details = f"<details><summary>As a table</summary>{instead}</details>" if instead else ""
@@ -128,3 +132,19 @@ def figure(
         f'<div class="plot" role="img" aria-label="{text(title)}. {text(says)}" style="min-height:{height}px">'
         f'<script type="application/json">{data}</script></div>{details}</figure>'
     )
+
+
+def _around_one_instant(
+    traces: Sequence[dict[str, Any]], layout: dict[str, Any]
+) -> tuple[list[dict[str, Any]], dict[str, Any]]:
+    """Of a single instant Plotly would make an axis of milliseconds, and a bar that nobody can see."""
+    axis = layout.get("xaxis", {})
+    instants = {at for trace in traces for at in trace["x"]}
+    if axis.get("type") != "date" or "range" in axis or len(instants) != 1:
+        return list(traces), layout
+    at = datetime.fromisoformat(instants.pop())
+    ends = [str(at - HALF_AN_HOUR), str(at + HALF_AN_HOUR)]
+    edges = [str(at - BAR / 2), str(at + BAR / 2)]
+    more: dict[str, dict[str, Any]] = {"bar": {"width": BAR / timedelta(milliseconds=1)}, "heatmap": {"x": edges}}
+    wide = [trace | more.get(trace["type"], {}) for trace in traces]
+    return wide, layout | {"xaxis": axis | {"range": ends}}

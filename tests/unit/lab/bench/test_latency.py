@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 
 from famulus.core.clock import NS_PER_S
 from famulus.core.session.client import ClientSession
+from famulus.core.session.task_kind import TaskKind
 from famulus.lab.bench.buckets import LatencyBuckets
 from famulus.lab.bench.latency import FRACTIONS, figures_of, rates_of
 from famulus.lab.bench.load import Schedule, Seen, Window
@@ -41,9 +42,9 @@ def test_in_a_closed_loop_a_task_is_due_while_fewer_are_open_than_the_window_hol
     window = Window(session, 3, until_ns=1000)
     assert window.next_ns == 0, "at once"
     for due_ns in window.due(10, 2):
-        session.submit(10, due_ns, "echo", b"", 1000)
+        session.submit(10, due_ns, TaskKind("echo", 1000), b"")
     assert window.due(20, 100) == [20]
-    session.submit(20, 20, "echo", b"", 1000)
+    session.submit(20, 20, TaskKind("echo", 1000), b"")
     assert (window.due(30, 100), window.next_ns, window.is_over) == ([], 1000, False)
     assert (window.due(1000, 100), window.is_over) == ([], True)
 

@@ -15,6 +15,7 @@ from famulus.core.session.client import ClientSession, Done, Streamed
 from famulus.core.session.hedges import ENDED_MAX
 from famulus.core.session.kept_bodies import SPARE_BYTES_MAX
 from famulus.core.session.retry import Idempotent, Retry
+from famulus.core.session.task_kind import TaskKind
 from famulus.lab.sim.actor import BATCH_MAX, Actor
 from famulus.lab.sim.invariants import Invariant, demand
 from famulus.lab.sim.network import Plug
@@ -89,9 +90,8 @@ class Client(Actor):
         repeats = at_least_once or idempotent
         if repeats and not credit:
             demand(self.session.keep(len(body)), Invariant.BOUNDS, f"{self.name} cannot keep a body of {len(body)}")
-        self.session.submit(
-            now_ns, body, service, body, timeout_ms, priority, message_id, 0, repeats, retry, more, delay_ms, credit
-        )
+        kind = TaskKind(service, timeout_ms, priority, repeats, retry, more, delay_ms, credit)
+        self.session.submit(now_ns, body, kind, body, message_id)
         if at_least_once and not message_id:
             self.named.append((service, self._last_id))
         self.wake_at(now_ns)

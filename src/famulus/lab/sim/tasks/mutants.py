@@ -39,6 +39,7 @@ from famulus.core.session.header_cache import Given
 from famulus.core.session.hedges import Hedges
 from famulus.core.session.retries import Retries
 from famulus.core.session.retry import Idempotent
+from famulus.core.session.task_kind import TaskKind
 from famulus.core.session.worker import WorkerSession
 from famulus.core.steward import principals
 from famulus.lab.sim.invariants import Invariant
@@ -235,11 +236,12 @@ def _doubts_are_tried_again(self: Retries, task: Done, now_ns: int, sent: int) -
     retry = task.retry
     if retry is None or isinstance(retry, Idempotent):
         return _allows(self, task, now_ns, sent)
-    task.retry = Idempotent(retry)
+    kind = task.kind
+    task.kind = TaskKind(kind.service, kind.timeout_ms, retry=Idempotent(retry))
     try:
         return _allows(self, task, now_ns, sent)
     finally:
-        task.retry = retry
+        task.kind = kind
 
 
 @OF_ONE_BROKER.breaks(Router, "_write_terms", "all-are-idempotent", Invariant.DELIVERY)
@@ -436,7 +438,7 @@ def _id_is_everybodys(self: Repeats, key: bytes, now_ns: int) -> Known | None:
 @OF_SEVERAL_BROKERS.breaks(ClientSession, "on_lost", "client-repeats-all", Invariant.DELIVERY)
 def _lost_client_sends_everything_again(self: ClientSession, now_ns: int = 0, leg: int = 0) -> list[Done]:
     """A client sends at-most-once tasks again when it loses its broker."""
-    lost = [each for each in self._pending.values() if each.leg and leg in (0, each.leg) and each.message]
+    lost = [each for each in self._pending.values() if each.leg and leg in (0, each.leg) and each.is_kept]
     again = [each for each in lost if each.deadline_ns > now_ns]
     self._send_first(again + self._retries.take())
     return _on_lost(self, now_ns, leg)
@@ -447,7 +449,7 @@ def _any_rejection_or_doubt_goes_elsewhere(self: ClientSession, pending: Done) -
     """A client sends a task whose outcome is unknown to another broker."""
     if pending.outcome == "REJECTED" and isinstance(pending, Repeatable):
         return reasons.code_of(pending.reason) in (reasons.DISABLED, reasons.BROKER_LOST)
-    return pending.outcome == "UNKNOWN" and bool(pending.message)
+    return pending.outcome == "UNKNOWN" and pending.is_kept
 
 
 @OF_SEVERAL_BROKERS.breaks(ClientSession, "on_lost", "second-rejection-believed", Invariant.DELIVERY)

@@ -1,0 +1,67 @@
+"""The kinds of tasks that a client is asked for. Each is checked when it is first seen, and then remembered."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from famulus.client import rules
+from famulus.core.session.retry import LIKE_CLIENT, Idempotent, Retry
+from famulus.core.session.task_kind import TaskKind
+
+REMEMBERED_MAX: Final = 1024
+
+
+class TaskKinds:
+    def __init__(self, timeout_ms: int, retry: Retry | None) -> None:
+        """What goes for a task of which nothing else is said."""
+        self._timeout_ms = timeout_ms
+        self._retry = retry
+        self._known: dict[tuple[str, Any, int, bool, Retry | None], TaskKind] = {}
+
+    def of(
+        self,
+        service: str,
+        timeout: Any,
+        priority: int,
+        message_id: str | None = None,
+        at_least_once: bool = False,
+        retry: Retry | None = LIKE_CLIENT,
+        more: bytes = b"",
+        delay_ms: int = 0,
+        credit: int = 0,
+    ) -> TaskKind:
+        """All this is what the user gave; raises if anything is wrong with it."""
+        if message_id is not None:
+            rules.checked_message_id(message_id)
+        if more or delay_ms or credit or isinstance(retry, Idempotent):
+            # Likely to be the only one of its kind.
+            return self._checked(service, timeout, priority, at_least_once, retry, more, delay_ms, credit)
+        key = (service, timeout, priority, at_least_once, retry)
+        try:
+            return self._known[key]
+        except (KeyError, TypeError):
+            pass  # it is new, or nothing that a key can have
+        kind = self._checked(service, timeout, priority, at_least_once, retry, b"", 0, 0)
+        if len(self._known) >= REMEMBERED_MAX:
+            self._known.clear()
+        self._known[key] = kind
+        return kind
+
+    def retry_of(self, retry: Retry | None) -> Retry | None:
+        """What a client does if nothing is said."""
+        return self._retry if retry is LIKE_CLIENT else retry
+
+    def _checked(
+        self,
+        service: str,
+        timeout: Any,
+        priority: int,
+        at_least_once: bool,
+        retry: Retry | None,
+        more: bytes,
+        delay_ms: int,
+        credit: int,
+    ) -> TaskKind:
+        rules.checked_service(service, priority, None)
+        timeout_ms = self._timeout_ms if timeout is None else rules.timeout_ms(timeout)
+        return TaskKind(service, timeout_ms, priority, at_least_once, self.retry_of(retry), more, delay_ms, credit)
