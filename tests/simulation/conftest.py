@@ -17,14 +17,22 @@ from famulus.lab.sim.invariants import Invariant
 SHOWN_BY = {
     "anybody-speaks-for-others": 10,
     "brokers-are-trusted": 18,
-    "first-end-counts": 69,
+    "cancelled-again": 29,
+    "cancelled-in-batch": 20,
+    "credit-not-checked": 27,
+    "first-end-counts": 202,
+    "flows-forget-ids": 12,
     "flows-outlive-rights": 138,
+    "ids-of-everybody": 19,
     "leaves-too-soon": 21,
-    "lost-peer-again": 27,
-    "no-hop-limit": 64,
+    "lost-peer-again": 39,
+    "newer-believed": 74,
+    "no-hop-limit": 171,
     "replaced-keys-stay": 7,
     "router-takes-questions-along": 78,
+    "started-task-rejected": 38,
     "streams-again": 73,
+    "streams-for-nobody": 28,
 }
 
 

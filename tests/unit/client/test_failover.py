@@ -651,6 +651,7 @@ def test_fifty_moves_leave_nothing_behind(clients: Clients, brokers: Brokers, ow
     broker = brokers(51)
     client = clients(broker.addresses)
     broker.hear("NEEDBROKER")
+    visited = [broker.addresses[0]]
     owed = []
 
     def be_refused() -> None:
@@ -661,13 +662,15 @@ def test_fifty_moves_leave_nothing_behind(clients: Clients, brokers: Brokers, ow
         broker.answer(broker.hear(), **DISABLED)
         broker.serve()
         assert future.result(SOON_S) == b"refused"
+        # It may have moved on once more, where a busy machine kept the broker from saying that it is there.
+        assert client.client.address != visited[-1]
+        visited.append(client.client.address)
 
     for _ in range(10):
         be_refused()
     before, threads = descriptors(), threading.active_count()
     for _ in range(40):
         be_refused()
-    assert client.client.address == broker.addresses[50]
     # libzmq closes sockets, on both sides, a moment later.
     wait_until(lambda: descriptors() <= before, "all descriptors of former lines are closed")
     assert threading.active_count() == threads
