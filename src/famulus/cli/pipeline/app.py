@@ -12,6 +12,7 @@ from typing import Annotated
 
 import typer
 
+from famulus.cli.pipeline.compare import compare
 from famulus.cli.pipeline.options import (
     ConfOption,
     JournalOption,
@@ -127,6 +128,7 @@ def follow(
 
 
 app.command()(query)
+app.command()(compare)
 app.command()(serve)
 
 
