@@ -27,6 +27,7 @@ from famulus.cli.pipeline.options import (
 from famulus.cli.pipeline.progress import facts, show_summary, shown, starting
 from famulus.cli.pipeline.query import query
 from famulus.cli.pipeline.serve import serve
+from famulus.cli.pipeline.whatif import whatif
 from famulus.exit_codes import ExitCode
 
 app = typer.Typer()
@@ -129,6 +130,7 @@ def follow(
 
 app.command()(query)
 app.command()(compare)
+app.command()(whatif)
 app.command()(serve)
 
 
