@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
 from tests.unit.pipeline.conftest import START, Put, Row, histogram
 
@@ -13,7 +14,7 @@ from famulus.errors import PlaceError, QueryError
 from famulus.pipeline.compare import words
 from famulus.pipeline.compare.comparison import Comparison
 from famulus.pipeline.compare.reading import compare_times, compare_workers, named
-from famulus.pipeline.compare.sides import TimeRange, around
+from famulus.pipeline.compare.sides import TimeRange, around, workers_side
 from famulus.pipeline.report.reading import Tables
 
 NOON = datetime(2026, 3, 2, 12, tzinfo=UTC)
@@ -173,9 +174,7 @@ def test_a_range_that_ends_before_it_begins_is_refused() -> None:
         TimeRange(START, START - timedelta(hours=1))
 
 
-def _instants(at: list[datetime]):  # type: ignore[no-untyped-def]
-    import pyarrow as pa
-
+def _instants(at: list[datetime]) -> pa.Array:
     return pa.array(at, pa.timestamp("us", tz="UTC"))
 
 
@@ -187,6 +186,13 @@ def shifts(worker: str, time_ms: float, failed: int = 0) -> Iterator[Row]:
         times = [time_ms * (1 + (hour + each) % 3 / 10) for each in range(20)]
         yield {"worker": worker, "hour": hour, "service": "echo", "tasks": 20, "ok": 20 - failed,
                "busy_ns": int(sum(times) * 1e6), "service_hist": histogram(*times)}  # fmt: skip
+
+
+def test_each_hour_of_each_worker_is_a_bin_of_its_own() -> None:
+    side = workers_side("w*", ["w2", "x", "w1"], [7, 8, 9])
+    assert side.bins == 6
+    names = pa.array(["w1", "x", "w2", "w1"])
+    assert [side.bin_of(hour, names).tolist() for hour in (6, 7, 9)] == [[-1] * 4, [0, -1, 3, 0], [2, -1, 5, 2]]
 
 
 def test_one_set_of_workers_with_another(put: Put) -> None:
