@@ -8,6 +8,7 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
+import pyarrow.parquet as pq
 import pytest
 from tests.unit.cli.conftest import Command
 from tests.unit.pipeline.conftest import START, Put, histogram, put
@@ -65,6 +66,36 @@ def test_a_service_that_is_not_there(famulus: Command, tables: Path) -> None:
     assert "no service 'nobody' among these tasks; there are e" in ended.err
     ended = famulus("pipeline", "whatif", "--slots", "nobody=3", "--tables", str(tables))
     assert (ended.code, ended.err) == (2, "famulus: no tasks of a service 'nobody'; there are mail, unknown\n")
+
+
+def test_a_range_of_all_time_is_no_more_work(famulus: Command, tables: Path) -> None:
+    words = ("--before", "0001-01-01..2026-03-02T08:30", "--after", "2026-03-02T08:30..9999-12-31")
+    ended = famulus("pipeline", "compare", *words, "--tables", str(tables))
+    assert (ended.code, ended.err) == (0, "")
+    # A bin of such a range is longer than all of the data.
+    assert "too few tasks to say" in ended.out
+
+
+@pytest.mark.parametrize(
+    ("table", "words"),
+    [("service_minutes", ("compare", "--at", "2026-03-02T08:30")), ("capacity", ("whatif", "--load", "x2"))],
+)
+def test_a_file_that_cannot_be_read_is_one_sentence(
+    famulus: Command, tables: Path, table: str, words: tuple[str, ...]
+) -> None:
+    (path,) = (tables / table).rglob("*.parquet")
+    path.write_bytes(b"rubbish" * 100)
+    ended = famulus("pipeline", *words, "--tables", str(tables))
+    assert (ended.code, ended.err.count("\n")) == (2, 1)
+    assert ended.err.startswith(f"famulus: {path} cannot be read: ")
+
+
+def test_a_table_without_a_column_is_one_sentence(famulus: Command, tables: Path) -> None:
+    (path,) = (tables / "service_minutes").rglob("*.parquet")
+    pq.write_table(pq.read_table(path).drop_columns(["ok"]), path)
+    ended = famulus("pipeline", "compare", "--at", "2026-03-02T08:30", "--tables", str(tables))
+    assert ended.code == 2
+    assert "has no column ok: famulus pipeline run adds it" in ended.err
 
 
 def test_two_workers(famulus: Command, tables: Path) -> None:

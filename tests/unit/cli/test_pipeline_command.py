@@ -29,6 +29,8 @@ from famulus.cli.pipeline.query import _print_csv, _print_json, _print_table
         (("compare", "--at", "2h", "--before", "3h..2h"), 2, "give --at, or --before and --after, not both"),
         (("compare", "--at", "soon"), 2, "--at: 'soon' is neither a time such as"),
         (("compare", "--at", "2h", "--length", "long"), 2, "--length: 'long' is no length of time such as 30m"),
+        (("compare", "--at", "2h", "--length", "9999999d"), 2, "--length: '9999999d' is neither a time such as"),
+        (("compare", "--at", "0001-01-01"), 2, "--at: 1h around 0001-01-01 is out of all calendars"),
         (("compare", "--before", "3h", "--after", "2h..1h"), 2, "--before: '3h' is not FROM..TO, such as"),
         (("compare", "--before", "3h..2h", "--after", "2h..x"), 2, "--after: 'x' is neither a time such as"),
         (("compare", "--before", "3h..1h", "--after", "2h..1h"), 2, "--before and --after overlap: a task would"),

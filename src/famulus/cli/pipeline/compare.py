@@ -115,7 +115,10 @@ def _ranges(before: str | None, after: str | None, at: str | None, length: str) 
         if not _LENGTH.fullmatch(length):
             raise SettingsError(f"--length: {length!r} is no length of time such as 30m, 2h or 1d")
         now = datetime.now(UTC)
-        return around(_instant("--at", at, now), now - instant(length, now))
+        try:
+            return around(_instant("--at", at, now), now - _instant("--length", length, now))
+        except OverflowError:
+            raise SettingsError(f"--at: {length} around {at} is out of all calendars") from None
     if before is None or after is None:
         raise SettingsError("give --before and --after, or --at, or --before-workers and --after-workers")
     first, second = _range("--before", before), _range("--after", after)

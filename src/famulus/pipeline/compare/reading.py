@@ -22,7 +22,7 @@ def compare_times(
     tables: Tables, before: TimeRange, after: TimeRange, services: Sequence[str] | None
 ) -> list[Comparison]:
     hours = _hours(tables, TIMES)
-    read = _reader(tables, TIMES, {*before.hours, *after.hours})
+    read = _reader(tables, TIMES, {hour for hour in hours if hour in before.hours or hour in after.hours})
     counted = count(TIMES, read, [before.side(), after.side()])
     for each, counts in zip((before, after), counted.sides, strict=True):
         if not counts.tasks.any():

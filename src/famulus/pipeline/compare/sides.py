@@ -44,7 +44,7 @@ class TimeRange:
 
     @property
     def hours_of_day(self) -> frozenset[int]:
-        return frozenset(number % 24 for number in self.hours)
+        return frozenset(number % 24 for number in self.hours[:24])
 
     def overlaps(self, other: TimeRange) -> bool:
         return self.begin < other.end and other.begin < self.end

@@ -10,8 +10,9 @@ from typing import Any, Final
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from famulus.errors import PlaceError
 from famulus.pipeline.io import hours
-from famulus.pipeline.io.place import Place
+from famulus.pipeline.io.place import Place, first_line
 from famulus.tables.reading import zoned
 
 BATCH_ROWS: Final = 20_000
@@ -53,7 +54,14 @@ class Tables:
                 yield hours.number_of(match[1], match[2]), found.path
 
     def _batches_of(self, path: str, columns: list[str] | None) -> Iterator[pa.RecordBatch]:
-        with self._place.open(path) as source, pq.ParquetFile(source) as file:
-            for batch in file.iter_batches(batch_size=BATCH_ROWS, columns=columns):
-                names = columns or batch.schema.names
-                yield pa.RecordBatch.from_arrays([zoned(batch.column(name)) for name in names], names=names)
+        try:
+            with self._place.open(path) as source, pq.ParquetFile(source) as file:
+                names = columns or file.schema_arrow.names
+                if missing := [name for name in names if name not in file.schema_arrow.names]:
+                    raise PlaceError(
+                        f"{self._place.full(path)} has no column {missing[0]}: famulus pipeline run adds it"
+                    )
+                for batch in file.iter_batches(batch_size=BATCH_ROWS, columns=columns):
+                    yield pa.RecordBatch.from_arrays([zoned(batch.column(name)) for name in names], names=names)
+        except (pa.ArrowException, OSError) as error:
+            raise PlaceError(f"{self._place.full(path)} cannot be read: {first_line(error)}") from None
