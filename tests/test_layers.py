@@ -87,7 +87,15 @@ LAYERS = {
     "pipeline.tables": Layer(frozenset({"journal", "errors"}), ANY),
     "pipeline.io": Layer(frozenset({"pipeline.tables", "journal", "errors"}), ANY),
     "pipeline.run": Layer(frozenset({"pipeline.io", "pipeline.tables", "journal", "errors", "__init__"}), ANY),
-    "pipeline.report": Layer(frozenset({"pipeline.io", "tables", "journal", "errors", "__init__"}), ANY),
+    "pipeline.report": Layer(
+        frozenset({"pipeline.io", "pipeline.histogram", "pipeline.whatif", "tables", "journal", "errors", "__init__"}),
+        ANY,
+    ),
+    # Questions about the tables, answered from their files as the report reads them.
+    "pipeline.compare": Layer(frozenset({"pipeline.report", "pipeline.histogram", "errors"}), ANY),
+    # Formulas over figures, whoever has read them.
+    "pipeline.whatif": layer("errors", ""),
+    "pipeline.histogram": layer("", "numpy pyarrow"),
     # A user of workers, whose functions use Spark.
     "pipeline.serve": Layer(frozenset({"pipeline", "spark", "worker", "errors", "__init__"}), ANY),
     "pipeline": Layer(frozenset({"errors"}), ANY),

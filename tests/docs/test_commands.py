@@ -61,6 +61,8 @@ EXEMPT = {
             'GROUP BY service"',
             "./famulus pipeline report --tables tables --output report.html",
             "./famulus findings --tables tables",
+            "./famulus pipeline compare --tables tables --at 2026-03-02T01",
+            "./famulus pipeline whatif --tables tables --load x2",
             "./famulus pipeline run --journal b1/journal --tables tables",
             './famulus pipeline query --tables tables "SELECT service, tasks, ok, errors, rejected, unknown FROM '
             'service_days"',

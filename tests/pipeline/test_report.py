@@ -346,3 +346,17 @@ def test_around_an_instant_that_is_alone_there_is_room() -> None:
     spread = figure("Title", "says", [{**bar, "x": [*at, "2026-05-01 12:01:00"]}], {"xaxis": time_axis()})
     assert '"range"' not in spread
     assert '"width"' not in spread
+
+
+def test_what_if_there_were_twice_the_load(tmp_path: Path, put: Put) -> None:
+    """Of 5 slots 4 are busy: 8 are more than they can do, and so are 4 for 2. A service without slots is left out."""
+    busy = {"service": "busy", "erlangs_peak": 4.0, "service_s": 2.5, "slots": 5.0, "slots_missing": 4}
+    put("capacity", busy, {**busy, "service": "unseen", "slots": None, "slots_missing": None})
+    text = Page(made(tmp_path)).text
+    assert "busy some 6.01 s does not keep up: 14 slots needed does not keep up: 9 slots needed" in text
+    assert text.count("does not keep up") == 2
+
+
+def test_what_if_is_left_out_where_no_slots_are_known(tmp_path: Path, put: Put) -> None:
+    put("capacity", {"slots": None, "slots_missing": None})
+    assert "Twice the load" not in Page(made(tmp_path)).text

@@ -35,5 +35,7 @@ def test_from_a_synthetic_journal_to_findings(tmp_path: Path) -> None:
     assert "planted truths in journal" in said["pipelinesynth"]
     assert "hours made in" in said["pipelinerun"]
     assert "tasks" in said["pipelinequery"]
+    assert "change" in said["pipelinecompare"]
+    assert "the target is that 95 % of the tasks" in said["pipelinewhatif"]
     assert (tmp_path / "report.html").stat().st_size > 10_000
     assert (tmp_path / "tables" / "findings" / "part-00.parquet").exists()

@@ -12,6 +12,7 @@ from typing import Annotated
 
 import typer
 
+from famulus.cli.pipeline.compare import compare
 from famulus.cli.pipeline.options import (
     ConfOption,
     JournalOption,
@@ -26,6 +27,7 @@ from famulus.cli.pipeline.options import (
 from famulus.cli.pipeline.progress import facts, show_summary, shown, starting
 from famulus.cli.pipeline.query import query
 from famulus.cli.pipeline.serve import serve
+from famulus.cli.pipeline.whatif import whatif
 from famulus.exit_codes import ExitCode
 
 app = typer.Typer()
@@ -127,6 +129,8 @@ def follow(
 
 
 app.command()(query)
+app.command()(compare)
+app.command()(whatif)
 app.command()(serve)
 
 

@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+import re
+from collections.abc import Container, Iterator
 from typing import Any, Final
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from famulus.pipeline.io.place import Place
+from famulus.errors import PlaceError
+from famulus.pipeline.io import hours
+from famulus.pipeline.io.place import Place, first_line
 from famulus.tables.reading import zoned
 
 BATCH_ROWS: Final = 20_000
+_OF_AN_HOUR: Final = re.compile(r".*/date=(\d{4}-\d\d-\d\d)/hour=(\d\d)/[^/]+\.parquet")
 
 
 class Tables:
@@ -24,13 +28,40 @@ class Tables:
     def batches(self, table: str, columns: list[str] | None = None) -> Iterator[pa.RecordBatch]:
         """With these columns in their order, or all, whichever way the instants were written."""
         for found in self._place.files(table):
-            if not found.path.endswith(".parquet"):
-                continue
-            with self._place.open(found.path) as source, pq.ParquetFile(source) as file:
-                for batch in file.iter_batches(batch_size=BATCH_ROWS, columns=columns):
-                    names = columns or batch.schema.names
-                    yield pa.RecordBatch.from_arrays([zoned(batch.column(name)) for name in names], names=names)
+            if found.path.endswith(".parquet"):
+                yield from self._batches_of(found.path, columns)
+
+    def hours(self, table: str) -> list[int]:
+        """The hours that an hourly table has, by their numbers."""
+        return sorted(hour for hour, _ in self._by_hour(table))
+
+    def hourly(
+        self, table: str, columns: list[str], wanted: Container[int] | None = None
+    ) -> Iterator[tuple[int, pa.RecordBatch]]:
+        """Of an hourly table these hours, or all; each piece with the number of its hour, which only its path tells."""
+        for hour, path in self._by_hour(table):
+            if wanted is None or hour in wanted:
+                for batch in self._batches_of(path, columns):
+                    yield hour, batch
 
     def rows(self, table: str, columns: list[str] | None = None) -> Iterator[dict[str, Any]]:
         for batch in self.batches(table, columns):
             yield from batch.to_pylist()
+
+    def _by_hour(self, table: str) -> Iterator[tuple[int, str]]:
+        for found in self._place.files(table):
+            if (match := _OF_AN_HOUR.fullmatch(found.path)) is not None:
+                yield hours.number_of(match[1], match[2]), found.path
+
+    def _batches_of(self, path: str, columns: list[str] | None) -> Iterator[pa.RecordBatch]:
+        try:
+            with self._place.open(path) as source, pq.ParquetFile(source) as file:
+                names = columns or file.schema_arrow.names
+                if missing := [name for name in names if name not in file.schema_arrow.names]:
+                    raise PlaceError(
+                        f"{self._place.full(path)} has no column {missing[0]}: famulus pipeline run adds it"
+                    )
+                for batch in file.iter_batches(batch_size=BATCH_ROWS, columns=columns):
+                    yield pa.RecordBatch.from_arrays([zoned(batch.column(name)) for name in names], names=names)
+        except (pa.ArrowException, OSError) as error:
+            raise PlaceError(f"{self._place.full(path)} cannot be read: {first_line(error)}") from None

@@ -9,6 +9,7 @@ from typing import Final
 import numpy as np
 import pyarrow as pa
 
+from famulus.pipeline.histogram import BUCKETS, entries_of
 from famulus.pipeline.report.reading import Tables
 
 BINS_MAX: Final = 240
@@ -19,9 +20,6 @@ SERVICES_MAX: Final = 8
 OTHERS: Final = "all others"
 COUNTS: Final = ("tasks", "ok", "errors", "rejected", "unknown", "retries")
 HISTOGRAMS: Final = ("queue_hist", "service_hist", "total_hist")
-BUCKETS: Final = 720
-#: As in `columns.bucket_of`.
-BUCKETS_PER_E_FOLD: Final = 16
 US_PER_MINUTE: Final = 60_000_000
 
 
@@ -112,34 +110,9 @@ def _filled(tables: Tables, axis: TimeAxis, ranked: list[str], services: list[st
         for name in COUNTS:
             np.add.at(counts[name], (service, at), batch.column(name).to_numpy(zero_copy_only=False))
         for name in HISTOGRAMS:
-            column = batch.column(name)
-            lengths = np.diff(column.offsets.to_numpy())
-            entries = column.flatten()
-            bucket = np.minimum(entries.field("bucket").to_numpy(zero_copy_only=False), BUCKETS - 1)
-            seen = entries.field("count").to_numpy(zero_copy_only=False)
-            np.add.at(histograms[name], (np.repeat(service, lengths), np.repeat(at, lengths), bucket), seen)
+            row, bucket, seen = entries_of(batch.column(name))
+            np.add.at(histograms[name], (service[row], at[row], bucket), seen)
     return Timeline(axis, services, counts, histograms, last)
-
-
-def middle_ns(bucket: np.ndarray) -> np.ndarray:
-    """The value in the middle of a bucket."""
-    value: np.ndarray = np.exp((bucket + 0.5) / BUCKETS_PER_E_FOLD) - 1
-    return value
-
-
-def quantile_ns(histogram: np.ndarray, ppm: int) -> np.ndarray:
-    """Of histograms along the last axis; not a number where one is empty."""
-    until = np.cumsum(histogram, axis=-1)
-    total = until[..., -1:]
-    reached = until * 1_000_000 >= total * ppm
-    found = middle_ns(np.argmax(reached, axis=-1).astype(np.float64))
-    result: np.ndarray = np.where(total[..., 0] > 0, found, np.nan)
-    return result
-
-
-def quantile_of(histogram: np.ndarray, ppm: int) -> float:
-    """The same of one histogram."""
-    return float(quantile_ns(histogram, ppm))
 
 
 def micros(column: pa.Array) -> np.ndarray:

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from famulus.pipeline.report.html import Head, Safe, badge, listed, nothing, section
+from famulus.pipeline.report.html import NOTHING, ROWS_MAX, Head, Safe, badge, listed, nothing, section, table
 from famulus.pipeline.report.plot import figure, label
 from famulus.pipeline.report.reading import Tables
 from famulus.pipeline.report.words import duration_s, rate, share
+from famulus.pipeline.whatif.change import change
+from famulus.pipeline.whatif.forecast import Case, busiest, forecast, hour_of
 
 BARS_MAX: Final = 30
+_ASKED: Final = (change(["x2"], []), change([], ["x0.5"]))
 
 
 def capacity(tables: Tables) -> Safe:
@@ -17,22 +20,13 @@ def capacity(tables: Tables) -> Safe:
         "For each service its most demanding hour of the day, and the slots with which 95 % of tasks wait no longer "
         "than 100 ms then (Erlang C)."
     )
-    worst: dict[tuple[str, str], dict[str, Any]] = {}
-    for row in tables.rows("capacity"):
-        key = row["service"], row["family"]
-        if key not in worst or _demand(row) > _demand(worst[key]):
-            worst[key] = row
-    if not worst:
+    ranked = busiest(tables.rows("capacity"))
+    if not ranked:
         return section(
             "capacity", "Capacity", lead, nothing("No load was told in this span, so there is nothing to size.")
         )
-    ranked = sorted(worst.values(), key=lambda row: (-_demand(row)[0], -row["erlangs_peak"], row["service"]))
     services = listed("Services, the shortest of slots first", _HEADS, ranked)
-    return section("capacity", "Capacity", lead, _bars(ranked[:BARS_MAX]), services)
-
-
-def _demand(row: dict[str, Any]) -> tuple[int, int, float]:
-    return row["slots_missing"] or 0, row["slots_needed"], row["erlangs_peak"]
+    return section("capacity", "Capacity", lead, _bars(ranked[:BARS_MAX]), services, _what_if(ranked))
 
 
 def _verdict(missing: int | None) -> Safe:
@@ -53,6 +47,30 @@ _HEADS: Final = (
     Head("Have to wait", True, "wait_share", share),
     Head("Verdict", of="slots_missing", said=_verdict),
 )
+
+
+def _what_if(rows: list[dict[str, Any]]) -> Safe:
+    """The 95th percentile of the wait: now, with twice the load, and with half of the slots."""
+    hours = [hour_of(row) for row in rows]
+    told = [[forecast(hour, None, asked) for asked in _ASKED] for hour in hours]
+    cells = [
+        [each[0].hour.service, each[0].hour.family, _p95(each[0].now), *(_p95(one.asked) for one in each)]
+        for each in told[:ROWS_MAX]
+        if each[0].now is not None
+    ]
+    if not cells:
+        return NOTHING
+    cases = ("Now", "Twice the load", "Half of the slots")
+    heads = [Head("Service"), Head("Family"), *(Head(name, True) for name in cases)]
+    return table("95th percentile of the wait in that hour, by the model", heads, cells, max(0, len(told) - ROWS_MAX))
+
+
+def _p95(case: Case | None) -> object:
+    if case is None:
+        return "–"
+    if not case.keeps_up:
+        return badge(f"does not keep up: {case.slots_needed:,} slots needed", "bad")
+    return duration_s(case.waits.p95_s)
 
 
 def _bars(rows: list[dict[str, Any]]) -> Safe:

@@ -7,9 +7,10 @@ from typing import Any, Final
 
 import numpy as np
 
+from famulus.pipeline.histogram import middle_ns, quantile_ns, quantile_of
 from famulus.pipeline.report.html import Head, Safe, nothing, section, table
 from famulus.pipeline.report.plot import duration_axis, figure, line, time_axis
-from famulus.pipeline.report.timeline import HISTOGRAMS, Timeline, middle_ns, quantile_ns, quantile_of
+from famulus.pipeline.report.timeline import HISTOGRAMS, Timeline
 from famulus.pipeline.report.words import NS_PER_S, count, duration_ns, duration_s, instant
 
 QUANTILES: Final = (("p50", 500_000), ("p90", 900_000), ("p99", 990_000), ("p99.9", 999_000))

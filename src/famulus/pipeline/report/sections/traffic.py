@@ -7,9 +7,10 @@ from typing import Final
 
 import numpy as np
 
+from famulus.pipeline.histogram import quantile_of
 from famulus.pipeline.report.html import Head, Safe, nothing, section, table
 from famulus.pipeline.report.plot import figure, label, line, time_axis
-from famulus.pipeline.report.timeline import Timeline, quantile_of
+from famulus.pipeline.report.timeline import Timeline
 from famulus.pipeline.report.words import count, duration_ns, duration_s, instant, rate, share
 
 NOT_OK: Final = (("errors", "ERROR"), ("rejected", "REJECTED"), ("unknown", "UNKNOWN"))

@@ -6,9 +6,10 @@ from collections import Counter
 from typing import Final
 
 from famulus.journal.unknowns import what_is_not_known
+from famulus.pipeline.histogram import quantile_of
 from famulus.pipeline.report.html import NOTHING, Safe, joined, tag, text
 from famulus.pipeline.report.reading import Tables
-from famulus.pipeline.report.timeline import Timeline, quantile_of
+from famulus.pipeline.report.timeline import Timeline
 from famulus.pipeline.report.words import count, duration_ns, plural, rate, share
 
 #: For each kind of row in the audit: its name, and what an unexplained one means: for one of them, for several.
