@@ -10,6 +10,7 @@ from functools import cache
 from multiprocessing import get_context
 
 import pytest
+from tests.longer import examples
 from tests.simulation.conftest import printed
 
 from famulus.lab.sim.config.workload import SIZES
@@ -17,7 +18,7 @@ from famulus.lab.sim.scenarios import CONFIG
 from famulus.lab.sim.workload import Result
 
 BROKERS_MIN, BROKERS_MAX = min(SIZES), max(SIZES)
-SEEDS = 240
+SEEDS = examples(120)
 
 
 def run_seed(seed: int, brokers: int = 0, mutant: str = "") -> Result:
@@ -41,7 +42,7 @@ def test_every_invariant_holds_whatever_fails() -> None:
 def test_every_kind_of_fault_struck() -> None:
     struck = Counter(fault.partition(": ")[2] for result in results() for fault in result.faults)
     assert set(struck) == {fault.__name__ for fault in CONFIG.faults}
-    assert min(struck.values()) >= 50
+    assert min(struck.values()) >= 25
 
 
 def test_admins_got_into_each_others_way() -> None:
@@ -61,8 +62,8 @@ def test_small_and_large_wide_and_narrow_networks_were_there() -> None:
 
 
 def test_some_had_a_long_way_to_agree_and_some_agreed_already() -> None:
-    assert sum(result.figures["agreed_ms"] == 0 for result in results()) >= 20
-    assert sum(result.figures["agreed_ms"] >= 500 for result in results()) >= 20
+    assert sum(result.figures["agreed_ms"] == 0 for result in results()) >= 10
+    assert sum(result.figures["agreed_ms"] >= 500 for result in results()) >= 10
 
 
 def test_one_can_say_how_many_brokers_there_are() -> None:

@@ -9,6 +9,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from tests.longer import longer
 
 from famulus._plain import is_compiled
 
@@ -45,6 +46,7 @@ def test_the_same_worlds_end_in_the_same_way() -> None:
     assert compiled["failures"] == []
 
 
+@longer
 @pytest.mark.skipif(not is_compiled(), reason="nothing is compiled here")
 def test_the_sources_pass_the_tests_of_the_core() -> None:
     of_the_core = sorted(str(path) for path in (REPOSITORY / "tests/unit/core").glob("test_*.py"))
