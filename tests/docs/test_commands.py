@@ -61,6 +61,8 @@ EXEMPT = {
             'GROUP BY service"',
             "./famulus pipeline report --tables tables --output report.html",
             "./famulus findings --tables tables",
+            './famulus pipeline query --tables tables "SELECT service, at, tasks, bad, round(burn_rate, 1) AS rate, '
+            'round(burnt, 1) AS burnt, fast_minutes FROM objectives ORDER BY at"',
             "./famulus pipeline run --journal b1/journal --tables tables",
             './famulus pipeline query --tables tables "SELECT service, tasks, ok, errors, rejected, unknown FROM '
             'service_days"',

@@ -20,6 +20,7 @@ from famulus.pipeline.report.sections.config import config
 from famulus.pipeline.report.sections.failovers import failovers
 from famulus.pipeline.report.sections.findings import findings
 from famulus.pipeline.report.sections.latency import latency
+from famulus.pipeline.report.sections.objectives import objectives
 from famulus.pipeline.report.sections.traffic import traffic
 from famulus.pipeline.report.sections.verdict import tiles, verdict
 from famulus.pipeline.report.sections.workers import workers
@@ -41,6 +42,7 @@ def page(tables: Tables) -> str:
         "findings": findings(tables),
         "traffic": traffic(seen),
         "latency": latency(seen),
+        "objectives": objectives(tables),
         "workers": workers(tables),
         "failovers": failovers(tables, seen),
         "brokers": brokers(tables, seen),
