@@ -53,8 +53,8 @@ PLAIN: dict[Any, Any] = {
 
 #: In the order of the page.
 SECTIONS = (
-    "findings", "traffic", "latency", "objectives", "workers", "failovers", "brokers", "config", "capacity",
-    "anomalies", "audit",
+    "findings", "traffic", "latency", "time_spent", "objectives", "workers", "failovers", "brokers", "config",
+    "capacity", "anomalies", "audit",
 )  # fmt: skip
 
 Put = Callable[..., None]
@@ -371,3 +371,15 @@ def test_objectives_are_told_with_what_is_left_of_their_budgets(tmp_path: Path, 
     assert page.text.index("used up") < page.text.index("20 % left") < page.text.index("100 % left")
     (spec,) = page.specs
     assert [trace["y"] for trace in spec["traces"]] == [[0.0, 30.0], [0.0], [0.0]]
+
+
+def test_the_report_says_where_the_time_goes(tmp_path: Path, put: Put) -> None:
+    waits = [{"bucket": 270, "count": 60}]
+    put("service_minutes", *minutes(queue_hist=waits), *minutes(HOSTILE, queue_hist=[], service_hist=waits))
+    page = Page(made(tmp_path))
+    section = page.text[page.text.index("The wait ends when") :]
+    for words in ("Time spent waiting", "wait p95", "run p95", "total p99", "The part of the time of its tasks"):
+        assert words in section, words
+    (spec,) = [each for each in page.specs if "% of the time" in str(each["layout"]["yaxis"])]
+    assert spec["traces"][0]["name"] == "echo"
+    assert set(spec["traces"][1]["y"]) == {0.0}
