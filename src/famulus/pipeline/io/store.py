@@ -98,7 +98,7 @@ class Store:
         """Whether any row has a value there. Looked up without Spark, which would take longer to plan a query."""
         wanted = arrow_schema(each for each in table.columns if each.name == column)
         values = rows_of(self.place, [each.path for each in self.place.files(table.name)], wanted)[column]
-        return values.null_count < len(values)
+        return bool(values.null_count < len(values))
 
     def bytes_of(self, name: str) -> int:
         return sum(each.bytes for each in self.place.files(name))

@@ -56,7 +56,9 @@ def _of(timeline: Timeline, service: int) -> TimeSpent:
     return TimeSpent(
         timeline.services[service],
         int(timeline.counts["tasks"][service].sum()),
-        *(_percentiles(bins) for bins in (wait, run, total)),
+        waits=_percentiles(wait),
+        runs=_percentiles(run),
+        totals=_percentiles(total),
         wait_ns=_summed(wait),
         run_ns=_summed(run),
     )
