@@ -63,6 +63,11 @@ EXEMPT = {
             "./famulus findings --tables tables",
             "./famulus pipeline compare --tables tables --at 2026-03-02T01",
             "./famulus pipeline whatif --tables tables --load x2",
+            './famulus pipeline query --tables tables "SELECT service, at, tasks, bad, round(burn_rate, 1) AS rate, '
+            'round(burnt, 1) AS burnt, fast_minutes FROM objectives ORDER BY at"',
+            './famulus pipeline query --tables tables "SELECT service, at, queue_p50_ns / 1e6 AS wait, '
+            "service_p50_ns / 1e6 AS run, queue_p99_ns / 1e6 AS wait_p99, service_p99_ns / 1e6 AS run_p99 "
+            'FROM service_hours ORDER BY wait_p99 DESC LIMIT 4"',
             "./famulus pipeline run --journal b1/journal --tables tables",
             './famulus pipeline query --tables tables "SELECT service, tasks, ok, errors, rejected, unknown FROM '
             'service_days"',

@@ -13,8 +13,9 @@ from msgspec.structs import FieldInfo, fields
 
 from famulus.broker.settings import Settings
 from famulus.cli.main import new_app
-from famulus.core.delivery import ServicePolicy
+from famulus.core.delivery import DeclaredService
 from famulus.core.dispatch.bounds import Bounds
+from famulus.core.objective import Objective
 from famulus.lab.sim.scenarios import CONFIG, ONE_BROKER, RIGHTS, SEVERAL_BROKERS
 from famulus.lab.sim.tasks.mutants import OF_KEYS
 from famulus.wire import headers, inner, limits, reasons
@@ -98,7 +99,8 @@ def test_every_reason_has_a_meaning_and_a_remedy(code: str) -> None:
 
 TABLES: list[tuple[type[Struct], str]] = [
     (Settings, "The broker"),
-    (ServicePolicy, "Services"),
+    (DeclaredService, "Services"),
+    (Objective, "Objectives"),
     (Bounds, "Bounds"),
 ]
 SETTINGS = [(heading, field) for table, heading in TABLES for field in fields(table)]

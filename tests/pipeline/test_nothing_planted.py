@@ -37,7 +37,8 @@ def plan_of(seed: int) -> Plan:
 SOME_FAIL = Plan(tasks=17_000, hours=4, services=4, seed=1, truths=frozenset(), load_every_s=20)
 
 
-@pytest.mark.parametrize("plan", [SOME_FAIL, *(pytest.param(plan_of(seed), marks=longer) for seed in range(10))])
+@longer
+@pytest.mark.parametrize("plan", [SOME_FAIL, *(plan_of(seed) for seed in range(10))])
 def test_a_journal_with_nothing_planted_gives_no_findings(spark: SparkSession, tmp_path: Path, plan: Plan) -> None:
     synth.make(spark, tmp_path / "journal", plan)
     jobs.run(spark, Place(tmp_path / "journal"), Place(tmp_path / "tables"))

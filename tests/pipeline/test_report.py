@@ -53,7 +53,8 @@ PLAIN: dict[Any, Any] = {
 
 #: In the order of the page.
 SECTIONS = (
-    "findings", "traffic", "latency", "workers", "failovers", "brokers", "config", "capacity", "anomalies", "audit",
+    "findings", "traffic", "latency", "time_spent", "objectives", "workers", "failovers", "brokers", "config",
+    "capacity", "anomalies", "audit",
 )  # fmt: skip
 
 Put = Callable[..., None]
@@ -92,6 +93,7 @@ def test_no_tables_make_an_honest_page(tmp_path: Path) -> None:
     for words in (
         "No findings",
         "No tasks in this span",
+        "No service has an objective",
         "No worker had a task",
         "No failovers in this span",
         "No broker told its load",
@@ -360,3 +362,38 @@ def test_what_if_there_were_twice_the_load(tmp_path: Path, put: Put) -> None:
 def test_what_if_is_left_out_where_no_slots_are_known(tmp_path: Path, put: Put) -> None:
     put("capacity", {"slots": None, "slots_missing": None})
     assert "Twice the load" not in Page(made(tmp_path)).text
+
+
+def objective(service: str, hour: int, bad: int, burnt: float, **more: Any) -> dict[str, Any]:
+    row = {"service": service, "at": START + timedelta(hours=hour), "share": 0.999, "within_ms": 500, "days": 30}
+    rates = {"burn_rate": bad / 100 / 0.001, "burnt": burnt, "fast_minutes": 0, "slow_minutes": 0}
+    return {**row, "tasks": 100, "good": 100 - bad, "bad": bad, **rates, **more}
+
+
+def test_objectives_are_told_with_what_is_left_of_their_budgets(tmp_path: Path, put: Put) -> None:
+    put(
+        "objectives",
+        objective("fine", 0, 0, 0.0, within_ms=None, days=1),
+        objective("echo", 0, 0, 0.0),
+        objective("echo", 25, 3, 15.0, fast_minutes=4, slow_minutes=9),
+        objective(HOSTILE, 0, 0, 0.8),
+    )
+    page = Page(made(tmp_path))
+    for words in ("99.9 % OK within 500 ms, over 30 days", "99.9 % OK, over 1 day", "used up", "100 % left",
+                  "20 % left", "9 minutes", "× 30", "Day by day", "2026-03-03"):  # fmt: skip
+        assert words in page.text, words
+    assert page.text.index("used up") < page.text.index("20 % left") < page.text.index("100 % left")
+    (spec,) = page.specs
+    assert [trace["y"] for trace in spec["traces"]] == [[0.0, 30.0], [0.0], [0.0]]
+
+
+def test_the_report_says_where_the_time_goes(tmp_path: Path, put: Put) -> None:
+    waits = [{"bucket": 270, "count": 60}]
+    put("service_minutes", *minutes(queue_hist=waits), *minutes(HOSTILE, queue_hist=[], service_hist=waits))
+    page = Page(made(tmp_path))
+    section = page.text[page.text.index("The wait ends when") :]
+    for words in ("Time spent waiting", "wait p95", "run p95", "total p99", "The part of the time of its tasks"):
+        assert words in section, words
+    (spec,) = [each for each in page.specs if "% of the time" in str(each["layout"]["yaxis"])]
+    assert spec["traces"][0]["name"] == "echo"
+    assert set(spec["traces"][1]["y"]) == {0.0}

@@ -118,3 +118,32 @@ def test_a_cut_in_the_wrong_place_is_noticed(tmp_path: Path, monkeypatch: pytest
     monkeypatch.setattr(store, "cuts", lambda each: [right(each)[0], *(cut + 1 for cut in right(each)[1:])])
     with pytest.raises(Misfiled, match="service_loads"):
         Store(Place(tmp_path)).put_hours(BY_SERVICE, rows.arrow(part_=0), "some")
+
+
+def test_whether_a_column_has_values_is_known_without_spark(tmp_path: Path) -> None:
+    """Also where an older pipeline wrote no such column."""
+    tables = Store(Place(tmp_path))
+    assert not tables.has_values(BY_SERVICE, "objective")
+    columns = arrow_schema(each for each in BY_SERVICE.columns if each.name not in ("date", "hour"))
+    plain = {each.name: None if each.nullable else zero(each.kind) for each in BY_SERVICE.columns}
+
+    def write(hour: str, rows: pa.Table) -> None:
+        folder = tmp_path / BY_SERVICE.name / "date=2026-03-02" / f"hour={hour}"
+        folder.mkdir(parents=True)
+        pq.write_table(rows, folder / "part-00.parquet")
+
+    write("00", pa.Table.from_pylist([plain], columns).drop_columns(["objective"]))
+    write("01", pa.Table.from_pylist([plain, plain], columns))
+    assert not tables.has_values(BY_SERVICE, "objective")
+    assert tables.has_values(BY_SERVICE, "samples")
+    write("02", pa.Table.from_pylist([plain, plain | {"objective": "{}"}], columns))
+    assert tables.has_values(BY_SERVICE, "objective")
+
+
+def test_a_table_without_rows_has_its_columns(tmp_path: Path) -> None:
+    tables, table = Store(Place(tmp_path)), TABLES["objectives"]
+    made = tables.stage_nothing(table)
+    tables.publish_whole(made)
+    assert made.rows == 0
+    (path,) = (tmp_path / "objectives").glob("*.parquet")
+    assert pq.read_table(path).schema.names == [column.name for column in table.columns]

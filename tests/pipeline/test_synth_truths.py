@@ -23,7 +23,7 @@ from famulus.lab.synth import TRUTHS, Plan, Truths
 from famulus.pipeline import report
 from famulus.pipeline.tables import ALL
 
-# Eighteen tables of two journals: a loaded machine needs its time.
+# All tables of two journals: a loaded machine needs its time.
 pytestmark = [longer, pytest.mark.timeout(1200)]
 
 #: One hour with some forty tasks a minute of the quietest service: so many that a single error is no news.
@@ -191,6 +191,11 @@ def _error_burst(told: Told, planted: dict[str, Any]) -> None:
     minutes = sorted(row["minute"].isoformat() for row in told["anomalies"])
     assert len(minutes) == planted["minutes"]
     assert planted["start"] == minutes[0] < minutes[-1] < planted["end"]
+    # Its usual errors alone are too many for its objective, and those of the burst far too many.
+    assert told.findings("budget_used_up") == told.findings("budget_burning") == {planted["service"]}
+    (hour,) = told["objectives"]
+    assert (hour["service"], hour["share"]) == (planted["service"], planted["share"])
+    assert 0 < hour["fast_minutes"] < 30
 
 
 def _journal_gap(told: Told, planted: dict[str, Any]) -> None:
@@ -252,8 +257,8 @@ def test_nothing_else_is_found(told: Told) -> None:
     assert {row["kind"] for row in told["audit"]} == kinds
     assert {row["kind"] for row in told["failovers"]} == {"worker_lost", "dispatcher_died"}
     assert {row["kind"] for row in told["findings"]} == {
-        "audit", "bad_worker", "config_conflict", "crash_lost_tasks", "edits_late", "journal_gaps", "keys_expire",
-        "refused_often", "too_few_slots", "unusual",
+        "audit", "bad_worker", "budget_burning", "budget_used_up", "config_conflict", "crash_lost_tasks", "edits_late",
+        "journal_gaps", "keys_expire", "refused_often", "too_few_slots", "unusual",
     }  # fmt: skip
     assert told.findings("audit") == {"no_outcome", "two_outcomes", "at_most_once"}
     burst = told.truths["error_burst"]["service"]

@@ -31,6 +31,6 @@ def test_every_query_runs(spark: SparkSession) -> None:
     for table in schemas.TABLES:
         spark.createDataFrame([], struct_of(schemas.TABLES[table])).createOrReplaceTempView(table)
     queries = re.findall(r"^```sql\n(.*?)^```$", PAGE, re.MULTILINE | re.DOTALL)
-    assert len(queries) == 3
+    assert len(queries) == 5
     for query in queries:
         assert spark.sql(query).collect() == []

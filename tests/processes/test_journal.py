@@ -95,6 +95,20 @@ def test_a_broker_that_is_stopped_has_written_everything_down(
     assert JournalReader(folder).verify().whole
 
 
+def test_the_objective_of_a_service_is_told_at_the_start(
+    start: Callable[..., BrokerProcess], tmp_path: Path, folder: Path
+) -> None:
+    objective = "[services.echo.objective]\nshare = 0.999\nwithin_ms = 500\n"
+    (tmp_path / "broker.toml").write_text(f"journal_roll_s = 1\n{objective}[services.sum]\ntimeout_ms = 5\n")
+    start()
+    wait_for_rows(folder, "brokers", lambda rows: any(row["event"] == "objective" for row in rows), "the objective")
+    told = [row for row in rows_of(folder, "brokers") if row["event"] == "objective"]
+    assert [(row["service"], json.loads(row["detail"])) for row in told] == [
+        ("echo", {"share": 0.999, "within_ms": 500, "days": 30})
+    ]
+    assert told[0]["boot"]
+
+
 def test_without_a_journal_there_is_none(
     brokers: Callable[..., BrokerProcess], echo_workers: Callable[..., WorkerProcess], folder: Path
 ) -> None:

@@ -13,6 +13,7 @@ from typing import Any, Final
 from famulus.broker.lifeline import Lifeline, serve
 from famulus.broker.settings import Settings
 from famulus.core.clock import NS_PER_S
+from famulus.core.objective import ObjectiveFacts
 from famulus.journal.columns import warm_up
 from famulus.journal.upkeep import Upkeep
 from famulus.journal.writing import Roll, Writing
@@ -50,6 +51,9 @@ class Scribing:
         )
         self._writing.boot = boot
         self._upkeep = Upkeep(self._writing.folder, settings.journal_days, settings.journal_bytes_max)
+        # In a network the steward tells of them.
+        self._objectives = {} if settings.folder else settings.objectives()
+        self._objective_facts = ObjectiveFacts()
         self._waiting = Waiting()
         self._waiting.watch(self._pull)
         self._waiting.watch(lifeline.fd)
@@ -95,6 +99,9 @@ class Scribing:
             return
         self._report_ns = now_ns + REPORT_NS
         now_us, writing = time.time_ns() // 1000, self._writing
+        # Without a name for the dispatcher's life nothing can be noted yet.
+        if writing.boot and (rows := self._objective_facts.look(self._objectives, now_ns)):
+            writing.note(rows, now_us, now_ns)
         writing.tick(now_us, now_ns)
         counts = writing.counts
         seen = counts.rows + writing.open_rows

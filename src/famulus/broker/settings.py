@@ -14,8 +14,9 @@ from typing import Annotated, Any, TypeVar
 import msgspec
 from msgspec import Meta, Struct
 
-from famulus.core.delivery import CHOICES, ServicePolicy
+from famulus.core.delivery import CHOICES, DeclaredService, ServicePolicy
 from famulus.core.dispatch.bounds import Bounds
+from famulus.core.objective import Objective
 from famulus.core.routing.book import Book, BrokerAddress
 from famulus.core.steward.books import is_host
 from famulus.errors import SettingsError
@@ -74,7 +75,7 @@ class Settings(Struct, frozen=True, forbid_unknown_fields=True):
     drain_ms: Annotated[int, Meta(ge=0, le=limits.TIMEOUT_MS_MAX)] = 30_000
     #: What applies to services that are not declared.
     default_service: ServicePolicy = ServicePolicy()
-    services: dict[_Name, ServicePolicy] = {}
+    services: dict[_Name, DeclaredService] = {}
     bounds: Bounds = Bounds()
     #: Whether the broker records what it does, and where; by default in its own folder, or in the user's.
     journal: bool = True
@@ -103,7 +104,12 @@ class Settings(Struct, frozen=True, forbid_unknown_fields=True):
         broker = BrokerAddress(
             self.identity, self.family, address(host, self.frontend_port), address(host, self.backend_port)
         )
-        return Book(broker, self.heartbeat_ms, dict(self.services), self.default_service)
+        rules = {name: service.rules() for name, service in self.services.items()}
+        return Book(broker, self.heartbeat_ms, rules, self.default_service)
+
+    def objectives(self) -> dict[str, Objective]:
+        """Of the services that have one."""
+        return {name: each.objective for name, each in self.services.items() if each.objective is not None}
 
     @property
     def dashboard(self) -> str:
@@ -137,7 +143,7 @@ def load(path: Path | None, flags: Mapping[str, object], network: Mapping[str, o
     # Each service by itself first: msgspec would not say which of them is wrong.
     services = values.get("services")
     for name, policy in services.items() if isinstance(services, dict) else ():
-        _convert(policy, ServicePolicy, source, f"services.{name}")
+        _convert(policy, DeclaredService, source, f"services.{name}")
     if isinstance(values.get("family"), str) and not values["family"].strip():
         del values["family"]
     settings = _convert(values, Settings, source, "")
@@ -174,7 +180,8 @@ def _plain_words(complaint: str, kind: type[Struct], place: str) -> str:
     sentence, _, path = complaint.partition(" - at ")
     key = ".".join(filter(None, (place, path.strip("`").removeprefix("$").lstrip("."))))
     if unknown := re.search(r"unknown field `(.*)`", sentence):
-        table = {"bounds": Bounds, "default_service": ServicePolicy}.get(key, kind)
+        tables = {"bounds": Bounds, "default_service": ServicePolicy}
+        table = Objective if key.endswith(".objective") else tables.get(key, kind)
         close = difflib.get_close_matches(unknown[1], table.__struct_fields__, 1)
         hint = f"; did you mean {close[0]}?" if close else ""
         return f"{'.'.join(filter(None, (key, unknown[1])))}: there is no such setting{hint}"

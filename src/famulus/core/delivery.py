@@ -14,6 +14,7 @@ from typing import Annotated, Literal
 
 from msgspec import Meta, Struct
 
+from famulus.core.objective import Objective
 from famulus.wire import limits
 from famulus.wire.inner import POLICIES, Terms
 
@@ -68,3 +69,13 @@ class ServicePolicy(Struct, frozen=True, forbid_unknown_fields=True):
             abandoned_is_cancelled=self.abandon == "cancel",
             credit=credit,
         )
+
+
+class DeclaredService(ServicePolicy, frozen=True, forbid_unknown_fields=True):
+    """What may be said about one service by its name, and not about all that have no settings of their own."""
+
+    #: What share of its tasks should end OK.
+    objective: Objective | None = None
+
+    def rules(self) -> ServicePolicy:
+        return ServicePolicy(**{name: getattr(self, name) for name in ServicePolicy.__struct_fields__})

@@ -30,6 +30,9 @@ SELECT * FROM (
     SELECT *, 'service' AS what, bucket(service_ns) AS bucket FROM rows WHERE counts AND service_ns IS NOT NULL
     UNION ALL
     SELECT *, 'total' AS what, bucket(total_ns) AS bucket FROM rows WHERE counts AND total_ns IS NOT NULL
+    UNION ALL
+    SELECT *, 'not_ok' AS what, bucket(total_ns) AS bucket
+    FROM rows WHERE counts AND outcome <> 'OK' AND total_ns IS NOT NULL
 );
 """
 
@@ -63,7 +66,7 @@ def _latencies(keys: str) -> str:
     )
     histograms = ",\n".join(
         f"coalesce(list({{'bucket': bucket, 'count': n}} ORDER BY bucket) FILTER (what = '{what}'), []) AS {what}_hist"
-        for what in ("queue", "service", "total")
+        for what in ("queue", "service", "total", "not_ok")
     )
     return f"""
     SELECT {keys}, {histograms}, {quantiles}
@@ -79,7 +82,7 @@ def _latencies(keys: str) -> str:
 
 def figures(keys: str) -> str:
     """What is counted of a service, over whatever these keys say."""
-    filled = ", ".join(f"coalesce({what}_hist, []) AS {what}_hist" for what in ("queue", "service", "total"))
+    filled = ", ".join(f"coalesce({what}_hist, []) AS {what}_hist" for what in ("queue", "service", "total", "not_ok"))
     return f"""
     SELECT * REPLACE ({filled})
     FROM (SELECT {keys}, {_COUNTS} FROM rows GROUP BY {keys})
@@ -189,14 +192,16 @@ SELECT * RENAME (begin AS "at") FROM ({figures("date, hour, begin, service, fami
 
 SERVICE_LOADS: Final = """
 SELECT CAST("at" AS DATE) AS date, CAST(hour("at") AS INTEGER) AS hour, service, family, broker,
-    count(*) AS samples,
+    count(*) FILTER (event = 'load') AS samples,
     CAST(sum(coalesce(slots_free, 0) + coalesce(slots_busy, 0)) AS BIGINT) AS slots_sum,
     CAST(sum(coalesce(slots_busy, 0)) AS BIGINT) AS busy_sum,
     CAST(sum(coalesce(backlog, 0)) AS BIGINT) AS backlog_sum,
     max(coalesce(slots_free, 0) + coalesce(slots_busy, 0)) AS slots_max,
     max(coalesce(backlog, 0)) AS backlog_max,
-    count(*) FILTER (coalesce(slots_free, 0) = 0 AND backlog > 0) AS saturated_s
-FROM brokers WHERE event = 'load' AND service IS NOT NULL
+    count(*) FILTER (coalesce(slots_free, 0) = 0 AND backlog > 0) AS saturated_s,
+    max_by(detail, ("at", detail)) FILTER (event = 'objective') AS objective,
+    max("at") FILTER (event = 'objective') AS objective_told
+FROM brokers WHERE event IN ('load', 'objective') AND service IS NOT NULL
 GROUP BY ALL
 """
 

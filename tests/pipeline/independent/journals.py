@@ -6,6 +6,7 @@ many who may not come in: `disturb` adds some of each, and a case for every rule
 
 from __future__ import annotations
 
+import json
 import random
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -78,7 +79,7 @@ class _Disturbance:
         for _ in range(self._chance.randint(20, 60)):
             self._chance.choice((self._refused, self._retried, self._expired, self._handed_over))()
         for _ in range(self._chance.randint(2, 8)):
-            self._chance.choice((self._overload, self._broker, self._peer, self._worker, self._edit))()
+            self._chance.choice((self._overload, self._broker, self._peer, self._worker, self._edit, self._objective))()
         for _ in range(self._chance.randint(6, 20)):
             self._chance.choice((self._twice, self._odd, self._half, self._ran, self._given_up, self._gap))()
         for _ in range(self._chance.randint(0, 20)):
@@ -232,6 +233,14 @@ class _Disturbance:
         if self._chance.random() < 0.7:
             off = at + timedelta(seconds=self._chance.randrange(1, 400))
             self.rows["brokers"].append(on | {"at": off, "event": "overload_off"})
+
+    def _objective(self) -> None:
+        where, at = self._where()
+        service = self._chance.choice([each[2] for each in self._workers])
+        said = {"share": self._chance.choice((0.5, 0.9, 0.99)), "within_ms": self._chance.choice((None, 5, 300, 1000)),
+                "days": self._chance.choice((1, 30))}  # fmt: skip
+        detail = self._chance.choice((json.dumps(said), json.dumps(said), "null"))
+        self.rows["brokers"].append({**where, "at": at, "event": "objective", "service": service, "detail": detail})
 
     def _broker(self) -> None:
         where, at = self._where()

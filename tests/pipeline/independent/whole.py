@@ -297,6 +297,51 @@ FROM bursts JOIN stretches USING (service) JOIN filled USING (service)
 WHERE tasks > 0 AND minute >= since AND minute < since + to_minutes(length)
 """
 
+OBJECTIVES: Final = """
+WITH newest AS (
+    SELECT max(minute) AS newest FROM service_minutes
+), told AS (
+    SELECT service, max_by(objective, (objective_told, objective)) AS said, max(objective_told) AS told_at
+    FROM service_loads WHERE objective IS NOT NULL GROUP BY service
+), held AS (
+    SELECT service, CAST(said->>'share' AS DOUBLE) AS share, CAST(said->>'within_ms' AS BIGINT) AS within_ms,
+        CAST(said->>'days' AS INTEGER) AS days
+    FROM told, newest WHERE said <> 'null' AND told_at > newest - INTERVAL 49 HOURS
+), late AS (
+    SELECT service, share, within_ms, days, minute, tasks, ok,
+        coalesce(list_sum(list_transform(list_filter(total_hist, lambda e: e.bucket > bucket(within_ms * 1000000)),
+            lambda e: e.count)), 0)
+        - coalesce(list_sum(list_transform(list_filter(not_ok_hist, lambda e: e.bucket > bucket(within_ms * 1000000)),
+            lambda e: e.count)), 0) AS late
+    FROM service_minutes JOIN held USING (service), newest
+    WHERE minute > newest - to_days(days) AND tasks > 0
+), minutes AS (
+    SELECT service, share, within_ms, days, minute, sum(tasks) AS tasks, sum(tasks - ok + least(ok, late)) AS bad
+    FROM late GROUP BY ALL
+), windows AS (
+    SELECT *, sum(bad) OVER hour AS bad_60, sum(tasks) OVER hour AS all_60, sum(bad) OVER five AS bad_5,
+        sum(tasks) OVER five AS all_5, sum(bad) OVER six AS bad_360, sum(tasks) OVER six AS all_360,
+        sum(bad) OVER half AS bad_30, sum(tasks) OVER half AS all_30
+    FROM minutes
+    WINDOW hour AS (PARTITION BY service ORDER BY minute RANGE BETWEEN INTERVAL 59 MINUTES PRECEDING AND CURRENT ROW),
+        five AS (PARTITION BY service ORDER BY minute RANGE BETWEEN INTERVAL 4 MINUTES PRECEDING AND CURRENT ROW),
+        six AS (PARTITION BY service ORDER BY minute RANGE BETWEEN INTERVAL 359 MINUTES PRECEDING AND CURRENT ROW),
+        half AS (PARTITION BY service ORDER BY minute RANGE BETWEEN INTERVAL 29 MINUTES PRECEDING AND CURRENT ROW)
+), hours AS (
+    SELECT service, date_trunc('hour', minute) AS "at", share, within_ms, days, CAST(sum(tasks) AS BIGINT) AS tasks,
+        CAST(sum(tasks - bad) AS BIGINT) AS good, CAST(sum(bad) AS BIGINT) AS bad,
+        CAST(count(*) FILTER (bad_60 >= 10 AND bad_60 >= 14.4 * (1 - share) * all_60
+            AND bad_5 >= 14.4 * (1 - share) * all_5) AS INTEGER) AS fast_minutes,
+        CAST(count(*) FILTER (bad_360 >= 10 AND bad_360 >= 6 * (1 - share) * all_360
+            AND bad_30 >= 6 * (1 - share) * all_30) AS INTEGER) AS slow_minutes
+    FROM windows GROUP BY ALL
+)
+SELECT *, bad / tasks / (1 - share) AS burn_rate,
+    sum(bad) OVER (PARTITION BY service ORDER BY "at") / sum(tasks) OVER (PARTITION BY service ORDER BY "at")
+        / (1 - share) AS burnt
+FROM hours
+"""
+
 #: Without the words: which there are, about whom, how urgent, since when, and the edit that is proposed.
 FINDINGS: Final = """
 WITH newest AS (
@@ -309,7 +354,7 @@ WITH newest AS (
 ), backlogs AS (
     SELECT service, max(backlog_max) AS backlog_max
     FROM service_loads, newest
-    WHERE (date + to_hours(hour)) AT TIME ZONE 'UTC' > newest - INTERVAL 24 HOURS GROUP BY service
+    WHERE samples > 0 AND (date + to_hours(hour)) AT TIME ZONE 'UTC' > newest - INTERVAL 24 HOURS GROUP BY service
 ), short AS (
     SELECT service, family, max_by(erlangs_peak >= slots, (slots_missing, erlangs_peak, hour_of_day)) AS over
     FROM capacity WHERE slots_missing > 0 AND wait_share > 0.2 GROUP BY service, family
@@ -350,6 +395,13 @@ WITH newest AS (
     UNION ALL
     SELECT 'critical', 'no_worker', service, NULL, NULL, last_seen
     FROM day WHERE no_worker > 0 AND no_worker * 100 >= tasks
+    UNION ALL
+    SELECT if(sum(fast_minutes) > 0, 'critical', 'warning'), 'budget_burning', service, NULL, NULL, max("at")
+    FROM objectives, newest WHERE "at" > newest - INTERVAL 24 HOURS AND fast_minutes + slow_minutes > 0
+    GROUP BY service
+    UNION ALL
+    SELECT 'warning', 'budget_used_up', service, NULL, NULL, max("at")
+    FROM objectives GROUP BY service HAVING max_by(burnt, "at") >= 1
     UNION ALL
     SELECT 'critical', 'broker_unstable', broker, 'broker_state/' || broker, '{"state":"draining"}', max(minute)
     FROM broker_minutes, newest WHERE dispatcher_deaths > 0 AND minute > newest - INTERVAL 24 HOURS
@@ -406,5 +458,6 @@ WHOLE: Final = {
     "config_convergence": CONFIG_CONVERGENCE,
     "capacity": CAPACITY,
     "anomalies": ANOMALIES,
+    "objectives": OBJECTIVES,
     "findings": FINDINGS,
 }

@@ -120,7 +120,8 @@ def test_findings_and_the_edits_that_they_propose(rows: Rows, make: Makes) -> No
             {**hour, "service": "past", "date": at(-3 * DAY).date(), "at": at(-3 * DAY), "overloaded": 1000},
         ),
         service_loads=rows.of(
-            "service_loads", *[{**_of(hour), "service": name, "backlog_max": 600} for name in ("echo", "short")]
+            "service_loads",
+            *[{**_of(hour), "service": name, "samples": 1, "backlog_max": 600} for name in ("echo", "short")],
         ),
         worker_health=rows.of(
             "worker_health",

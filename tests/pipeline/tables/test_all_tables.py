@@ -108,6 +108,7 @@ def world() -> dict[str, list[Row]]:
         ],
         "brokers": [
             *[{**load, "at": at(n), "broker": broker} for n in range(0, 300, 40) for broker in ("b1", "b2")],
+            {"event": "objective", "service": "echo", "detail": '{"share":0.9,"within_ms":50,"days":1}'},
             {"event": "process_died", "process": "dispatcher", "at": at(100)},
             {"event": "start", "boot": "boot2", "at": at(101)},
             {"event": "gap", "at": at(102), "table": "tasks", "rows": 3},

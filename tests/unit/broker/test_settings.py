@@ -7,6 +7,8 @@ from pathlib import Path
 import pytest
 
 from famulus.broker.settings import BACKEND_PORT, FRONTEND_PORT, Settings, load
+from famulus.core.delivery import ServicePolicy
+from famulus.core.objective import Objective
 from famulus.errors import SettingsError
 
 
@@ -77,6 +79,14 @@ def test_services_and_bounds(toml: Path) -> None:
         ("[services.a]\ntimeout_ms = 0", "services.a.timeout_ms: expected int >= 1"),
         ("[services.a]\ntimeout_ms = 1.5", "services.a.timeout_ms: expected int, got float"),
         ("[services]\na = 1", "services.a: expected object, got int"),
+        ("[services.a.objective]\nshare = 2", "services.a.objective.share: expected float < 1.0"),
+        (
+            "[services.a.objective]\nshare = 0.9\nwithin = 5",
+            "services.a.objective.within: there is no such setting; did you mean within_ms?",
+        ),
+        ("[services.a]\nobjective = 0.9", "services.a.objective: expected object | null, got float"),
+        ("[services.a.objective]\ndays = 7", "services.a.objective: object missing required field share"),
+        ("[default_service.objective]\nshare = 0.9", "default_service.objective: there is no such setting"),
         ("routers = 65", "routers: expected int <= 64"),
         ("routers = true", "routers: expected int, got bool"),
         ("drain_ms = -1", "drain_ms: expected int >= 0"),
@@ -89,6 +99,13 @@ def test_what_is_wrong_is_named(toml: Path, text: str, sentence: str) -> None:
     with pytest.raises(SettingsError) as caught:
         load(toml, {})
     assert str(caught.value) == f"{toml}: {sentence}"
+
+
+def test_an_objective_is_of_a_service_and_not_of_its_tasks(toml: Path) -> None:
+    toml.write_text("[services.a.objective]\nshare = 0.999\nwithin_ms = 500\n[services.b]\ntimeout_ms = 7\n")
+    settings = load(toml, {})
+    assert settings.objectives() == {"a": Objective(0.999, 500)}
+    assert settings.book().services == {"a": ServicePolicy(), "b": ServicePolicy(timeout_ms=7)}
 
 
 def test_any_free_port_may_be_asked_for_twice() -> None:

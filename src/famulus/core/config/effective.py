@@ -30,6 +30,7 @@ from famulus.core.config.schema import (
     TrustedKey,
 )
 from famulus.core.delivery import ServicePolicy
+from famulus.core.objective import Objective
 
 #: How many of the edits that do not count are listed.
 VOID_TOLD_MAX: Final = 50
@@ -70,6 +71,8 @@ class Effective(Struct, frozen=True):
     services: dict[str, ServicePolicy] = {}
     #: The family that each service belongs to; services that belong to none are not listed.
     service_owners: dict[str, str] = {}
+    #: Of the services that have one.
+    objectives: dict[str, Objective] = {}
     #: By family, then by name.
     admins: dict[str, dict[str, Admin]] = {}
     principals: dict[str, Principal] = {}
@@ -127,7 +130,7 @@ class Effective(Struct, frozen=True):
 
 
 _PUBLIC_FIELDS: Final = (
-    "version", "digest", "families", "brokers", "broker_states", "services", "service_owners"
+    "version", "digest", "families", "brokers", "broker_states", "services", "service_owners", "objectives"
 )  # fmt: skip
 
 
@@ -200,6 +203,8 @@ class _Builder:
                 self._wishes.append(about.name)
             case Service():
                 config.services[about.name] = value.rules()
+                if value.objective is not None:
+                    config.objectives[about.name] = value.objective
                 if value.owner:
                     config.service_owners[about.name] = schema.named_family(value.owner)
             case Admin():

@@ -23,7 +23,8 @@ from typing import Annotated, Any, Final, Literal
 import msgspec
 from msgspec import Meta, Struct
 
-from famulus.core.delivery import CHOICES, ServicePolicy
+from famulus.core.delivery import CHOICES, DeclaredService, ServicePolicy
+from famulus.core.objective import Objective
 from famulus.core.rights import common
 from famulus.wire import limits
 
@@ -104,12 +105,9 @@ class BrokerState(Struct, frozen=True):
     state: State
 
 
-class Service(ServicePolicy, frozen=True):
+class Service(DeclaredService, frozen=True):
     #: The family whose admins alone may change it; if empty, any admin may.
     owner: Annotated[str, Meta(max_length=limits.NAME_CHARS_MAX)] = ""
-
-    def rules(self) -> ServicePolicy:
-        return ServicePolicy(**{name: getattr(self, name) for name in ServicePolicy.__struct_fields__})
 
 
 class Admin(Struct, frozen=True):
@@ -247,9 +245,16 @@ def _lower(one: int, other: int) -> int:
     return min(one, other) if one and other else one or other
 
 
+#: Fields whose own fields are looked at one by one, as those of a value are.
+_INNER: Final[dict[type[Struct], dict[str, type[Struct]]]] = {
+    Family: {"default_service": ServicePolicy},
+    Service: {"objective": Objective},
+}
+
+
 def _split(value: dict[str, Any], kind: type[Struct]) -> tuple[dict[str, Any], list[str]]:
     """The fields that are known, and the names of those that are not."""
-    inner = {"default_service": ServicePolicy} if kind is Family else {}
+    inner = _INNER.get(kind, {})
     known: dict[str, Any] = {}
     unknown: list[str] = []
     for name, each in value.items():

@@ -1,5 +1,5 @@
 """What the steward has to tell its journal: edits and conflicts as they come and go, peers as they are heard and lost,
-keys that expire, and who was refused at its ports.
+keys that expire, objectives of services, and who was refused at its ports.
 
 It compares what the steward knows now with what it knew at the last look.
 """
@@ -14,6 +14,7 @@ from famulus.core.clock import NS_PER_S
 from famulus.core.config import schema
 from famulus.core.config.clock import time_ms
 from famulus.core.config.edit import SignedEdit
+from famulus.core.objective import ObjectiveFacts
 from famulus.wire.rows import ConfigRow, PeerRow, Row
 
 if TYPE_CHECKING:
@@ -40,6 +41,7 @@ class StewardFacts:
         self._alive: set[str] = set()
         self._conflicts = {conflict.key: conflict for conflict in core.config.conflicts}
         self._load_ns = self._access_ns = self._expires_ns = 0
+        self._objectives = ObjectiveFacts()
         self.access = Access()
 
     def look(self, now_ns: int) -> list[Row]:
@@ -64,6 +66,7 @@ class StewardFacts:
         if now_ns >= self._expires_ns:
             self._expires_ns = now_ns + EXPIRES_NS
             rows += self._expiring(now_ns)
+        rows += self._objectives.look(core.config.objectives, now_ns)[:ROWS_MAX]
         return rows
 
     def _expiring(self, now_ns: int) -> list[ConfigRow]:

@@ -5,12 +5,14 @@ A row is a dict of the table's columns, with the broker by its number; whatever 
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import Any, Final
 
 from famulus.lab.synth import edits
+from famulus.lab.synth.edits import US_PER_DAY
 from famulus.lab.synth.plan import TRUTHS, US_PER_MINUTE, US_PER_S
 from famulus.lab.synth.world import PRINCIPALS, RESTART_US, SLOW_FACTOR, Service, Worker, World
 
@@ -21,6 +23,8 @@ SWALLOWED_RUNNING: Final = 5
 SWALLOWED_QUEUED: Final = 2
 GAP_ROWS: Final = 137
 REFUSED: Final = 300
+#: Of the service that fails for some minutes: more than its usual errors allow.
+OBJECTIVE: Final = {"share": 0.998, "within_ms": 2000, "days": 30}
 #: Short, so that one task that ran out of time does not make its minute an outlier.
 TIMEOUT_US: Final = 400_000
 
@@ -220,8 +224,12 @@ def error_burst(world: World) -> Planted:
     assert burst is not None
     service, broker = world.services[burst.service], burst.broker
     minutes = (burst.end_us - burst.start_us) // US_PER_MINUTE
-    return Planted(facts={"service": service.name, "broker": world.brokers[broker], "start": instant(burst.start_us),
-                          "end": instant(burst.end_us), "minutes": minutes})  # fmt: skip
+    facts = {"service": service.name, "broker": world.brokers[broker], "start": instant(burst.start_us),
+             "end": instant(burst.end_us), "minutes": minutes, "share": OBJECTIVE["share"]}  # fmt: skip
+    # As brokers do: at the start, and once a day.
+    told = {"broker": broker, "event": "objective", "service": service.name, "detail": json.dumps(OBJECTIVE)}
+    tellings = [{**told, "at": at_us} for at_us in range(world.plan.start_us + US_PER_S, world.plan.end_us, US_PER_DAY)]
+    return Planted({"brokers": tellings}, facts)
 
 
 def journal_gap(world: World) -> Planted:

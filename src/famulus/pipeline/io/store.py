@@ -34,7 +34,7 @@ from pyspark.sql import functions as F
 from famulus.errors import Misfiled
 from famulus.pipeline.io import hours
 from famulus.pipeline.io.place import Place
-from famulus.pipeline.io.small_batch import file_of, small_frame
+from famulus.pipeline.io.small_batch import file_of, rows_of, small_frame
 from famulus.pipeline.tables.column_types import arrow_schema, struct_of
 from famulus.pipeline.tables.scale import Scale, scale_of
 from famulus.pipeline.tables.table import Table
@@ -94,6 +94,12 @@ class Store:
         kept = rows if wanted is None else rows.where(_number().isin(sorted(wanted)))
         return kept.select(*[each.name for each in chosen])
 
+    def has_values(self, table: Table, column: str) -> bool:
+        """Whether any row has a value there. Looked up without Spark, which would take longer to plan a query."""
+        wanted = arrow_schema(each for each in table.columns if each.name == column)
+        values = rows_of(self.place, [each.path for each in self.place.files(table.name)], wanted)[column]
+        return bool(values.null_count < len(values))
+
     def bytes_of(self, name: str) -> int:
         return sum(each.bytes for each in self.place.files(name))
 
@@ -129,6 +135,12 @@ class Store:
             return Made(table, folder, frozenset(), made.num_rows)
         rows.repartition(1).write.parquet(self.place.uri(folder))
         return Made(table, folder, frozenset(), sum(about.num_rows for _, about in self._ends(folder)))
+
+    def stage_nothing(self, table: Table) -> Made:
+        """A whole table without rows."""
+        folder, columns = f"{STAGING}/{table.name}", arrow_schema(table.columns)
+        self.place.put(f"{folder}/few.parquet", file_of(columns.empty_table(), columns))
+        return Made(table, folder, frozenset(), 0)
 
     def put_hours(self, table: Table, rows: pa.Table, folder: str) -> int:
         """Where Spark would have written them; returns how many there are."""

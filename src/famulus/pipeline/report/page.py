@@ -20,6 +20,8 @@ from famulus.pipeline.report.sections.config import config
 from famulus.pipeline.report.sections.failovers import failovers
 from famulus.pipeline.report.sections.findings import findings
 from famulus.pipeline.report.sections.latency import latency
+from famulus.pipeline.report.sections.objectives import objectives
+from famulus.pipeline.report.sections.time_spent import time_spent_section
 from famulus.pipeline.report.sections.traffic import traffic
 from famulus.pipeline.report.sections.verdict import tiles, verdict
 from famulus.pipeline.report.sections.workers import workers
@@ -41,6 +43,8 @@ def page(tables: Tables) -> str:
         "findings": findings(tables),
         "traffic": traffic(seen),
         "latency": latency(seen),
+        "time_spent": time_spent_section(seen),
+        "objectives": objectives(tables),
         "workers": workers(tables),
         "failovers": failovers(tables, seen),
         "brokers": brokers(tables, seen),
@@ -56,7 +60,7 @@ def page(tables: Tables) -> str:
 
 
 def _contents(sections: Iterable[str]) -> Safe:
-    names = {"config": "Configuration"}
+    names = {"config": "Configuration", "time_spent": "Time spent"}
     links = [Safe(f'<li><a href="#{name}">{text(names.get(name, name.capitalize()))}</a></li>') for name in sections]
     skip = '<a class="skip" href="#findings">To the findings</a>'
     return Safe(f'{skip}<nav aria-label="Sections"><ul>{joined(links)}</ul></nav>')

@@ -20,7 +20,7 @@ from famulus.journal import schema
 from famulus.pipeline.io import source
 from famulus.pipeline.io.place import Place
 from famulus.pipeline.io.source import Sound
-from famulus.pipeline.io.store import ROWS_PER_FILE, Store, digest_of, is_cut
+from famulus.pipeline.io.store import ROWS_PER_FILE, Made, Store, digest_of, is_cut
 from famulus.pipeline.run import plan, state
 from famulus.pipeline.run.lock import locked
 from famulus.pipeline.run.plan import RunPlan, Sight
@@ -229,13 +229,7 @@ class _PipelineRun:
         """These hours of it; without any, the whole table."""
         began = time.monotonic()
         self._tell(ProgressStep("stage", table.name, hours=len(wanted or ())))
-        spark, few = self._sessions[self._scales[table.name]], self._makes_few(table)
-        read = plan.to_read(table, wanted, self._unaffected) if wanted else None
-        rows = table.make(*(self._input(spark, name, read, table.wants.get(name)) for name in table.inputs))
-        if wanted:
-            made = self._store.stage_hours(table, rows, wanted, self._parts(table, wanted), few=few)
-        else:
-            made = self._store.stage_whole(table, rows, few=few)
+        made = self._stage(table, wanted) if self._may_have_rows(table) else self._store.stage_nothing(table)
         self._tell(ProgressStep("publish", table.name, rows=made.rows, hours=len(made.hours)))
         if wanted:
             self._store.publish_hours(made, self._hours_with_files(table))
@@ -246,6 +240,20 @@ class _PipelineRun:
             ProgressStep("publish", done.table, done=True, rows=done.rows, hours=done.hours, seconds=done.seconds)
         )
         return done
+
+    def _stage(self, table: Table, wanted: frozenset[int] | None) -> Made:
+        spark, few = self._sessions[self._scales[table.name]], self._makes_few(table)
+        read = plan.to_read(table, wanted, self._unaffected) if wanted else None
+        rows = table.make(*(self._input(spark, name, read, table.wants.get(name)) for name in table.inputs))
+        if wanted:
+            return self._store.stage_hours(table, rows, wanted, self._parts(table, wanted), few=few)
+        return self._store.stage_whole(table, rows, few=few)
+
+    def _may_have_rows(self, table: Table) -> bool:
+        return table.needs is None or self._store.has_values(self._made(table.needs[0]), table.needs[1])
+
+    def _made(self, name: str) -> Table:
+        return next(table for table in self._registry if table.name == name)
 
     def _makes_few(self, table: Table) -> bool:
         scale = self._scales[table.name]
@@ -260,8 +268,7 @@ class _PipelineRun:
         `famulus.pipeline.tables.memo`.
         """
         if name not in schema.TABLES:
-            made = next(table for table in self._registry if table.name == name)
-            return self._store.read(spark, made, wanted, columns)
+            return self._store.read(spark, self._made(name), wanted, columns)
         key = (spark, name, wanted)
         rows = self._shared.get(key)
         # Another thread may have been quicker.

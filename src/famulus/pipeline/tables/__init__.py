@@ -17,6 +17,7 @@ from famulus.pipeline.tables import (
     findings,
     loads,
     losses,
+    objectives,
     service_figures,
     task_facts,
     workers,
@@ -41,6 +42,12 @@ ALL: Final[tuple[Table, ...]] = (
     Table.of(config_convergence.config_convergence, Grain.WHOLE),
     Table.of(capacity.capacity, Grain.WHOLE),
     Table.of(anomalies.anomalies, Grain.WHOLE, wants={"service_minutes": anomalies.WANTED}),
+    Table.of(
+        objectives.objectives,
+        Grain.WHOLE,
+        wants={"service_minutes": objectives.WANTED},
+        needs=("service_loads", "objective"),
+    ),
     Table.of(findings.findings, Grain.WHOLE),
 )
 #: By name.

@@ -54,6 +54,7 @@ def findings(
     anomalies: DataFrame,
     refusals: DataFrame,
     config: DataFrame,
+    objectives: DataFrame,
 ) -> DataFrame:
     end = F.greatest(newest(service_hours, "at"), newest(broker_minutes, "minute"))
     day = cached(service_hours.transform(_since, end, "at", DAY_H).transform(_services))
@@ -74,6 +75,7 @@ def findings(
         _unusual(anomalies.transform(_since, end, "minute", DAY_H)),
         _refused_often(refusals.transform(_since, end, "last", DAY_H)),
         _keys_expire(config, end),
+        *_budgets(objectives, end),
     ]
     return union_all(found).transform(_ranked)
 
@@ -126,7 +128,8 @@ def _services(hours: DataFrame) -> DataFrame:
 
 def _backlogs(service_loads: DataFrame, end: Column) -> DataFrame:
     at = F.to_timestamp(F.col("date")) + F.make_dt_interval(hours=F.col("hour"))
-    recent = service_loads.withColumn("at", at).transform(_since, end, "at", DAY_H)
+    # Without a sample, all that is known there is an objective.
+    recent = service_loads.where("samples > 0").withColumn("at", at).transform(_since, end, "at", DAY_H)
     return recent.groupBy("service").agg(F.max("backlog_max").alias("backlog_max"))
 
 
@@ -202,6 +205,28 @@ def _time_out_short(day: DataFrame) -> DataFrame:
 
 def _no_worker(day: DataFrame) -> DataFrame:
     return _finding("no_worker", day.where(_is_common("no_worker")))
+
+
+def _budgets(objectives: DataFrame, end: Column) -> list[DataFrame]:
+    """What burns too fast in the last day, and what is used up by now."""
+    hour = F.struct("burn_rate", "at", "bad", "tasks")
+    is_hot = (F.col("fast_minutes") > 0) | (F.col("slow_minutes") > 0)
+    recent = objectives.transform(_since, end, "at", DAY_H).where(is_hot)
+    fast = F.sum("fast_minutes")
+    burning = _each(recent, ["service", "share"], "at", worst=F.max(hour), fast=fast, slow=F.sum("slow_minutes"))
+    so_far = F.struct("at", "burnt", "within_ms", "days").alias("now")
+    sums = _each(objectives, ["service"], "at", now=F.max(so_far), tasks=F.sum("tasks"), bad=F.sum("bad"))
+    within = F.when(F.col("now.within_ms").isNotNull(), said(" within {now.within_ms} ms")).otherwise("")
+    return [
+        _finding(
+            "budget_burning",
+            burning,
+            severity=F.when(F.col("fast") > 0, "critical").otherwise("warning"),
+            minutes=F.greatest("fast", "slow"),
+            hour=F.date_format("worst.at", "yyyy-MM-dd HH:mm"),
+        ),
+        _finding("budget_used_up", sums.where(F.col("now.burnt") >= 1), within=within, times=F.col("now.burnt")),
+    ]
 
 
 # -- brokers and the config ---------------------------------------------------------------------------------------

@@ -34,7 +34,8 @@ def beside(counts: DataFrame, histograms: DataFrame, keys: Sequence[str]) -> Dat
 
 def _labelled(histogram: str, at: int) -> Column:
     labelled = f"named_struct('of', {at}, 'bucket', entry.bucket, 'count', entry.count)"
-    return F.expr(f"transform({histogram}, entry -> {labelled})")
+    # Null in hours that were made before there was such a histogram.
+    return F.expr(f"coalesce(transform({histogram}, entry -> {labelled}), array())")
 
 
 def _summed(rows: DataFrame, keys: Sequence[str], entries: Column, names: Sequence[str]) -> DataFrame:

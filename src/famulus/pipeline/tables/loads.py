@@ -19,17 +19,24 @@ _COUNTS: Final = (
 
 
 def service_loads(brokers: DataFrame) -> DataFrame:
-    """How many slots each service had at each broker, hour by hour, and how busy they were."""
+    """How many slots each service had at each broker, hour by hour, how busy they were, and its objective."""
     free, busy, backlog = _slots()
-    loads = brokers.where((F.col("event") == "load") & F.col("service").isNotNull())
-    return loads.groupBy(*hour_of("at"), "service", "family", "broker").agg(
-        F.count("*").alias("samples"),
-        total(free + busy).alias("slots_sum"),
-        total(busy).alias("busy_sum"),
-        total(backlog).alias("backlog_sum"),
-        F.max(free + busy).alias("slots_max"),
-        F.max(backlog).alias("backlog_max"),
-        F.count_if((free == 0) & (backlog > 0)).alias("saturated_s"),
+    objective = F.col("event") == "objective"
+    # Rows of objectives have no slots and no backlog, so they add nothing to the sums.
+    rows = brokers.where(F.col("event").isin("load", "objective") & F.col("service").isNotNull())
+    return (
+        rows.groupBy(*hour_of("at"), "service", "family", "broker")
+        .agg(
+            F.count_if(~objective).alias("samples"),
+            total(free + busy).alias("slots_sum"),
+            total(busy).alias("busy_sum"),
+            total(backlog).alias("backlog_sum"),
+            F.max(free + busy).alias("slots_max"),
+            F.max(backlog).alias("backlog_max"),
+            F.count_if((free == 0) & (backlog > 0)).alias("saturated_s"),
+            F.max(F.when(objective, F.struct("at", "detail"))).alias("told"),
+        )
+        .withColumns({"objective": F.col("told.detail"), "objective_told": F.col("told.at")})
     )
 
 

@@ -13,7 +13,7 @@ from famulus.pipeline.tables.histograms import beside, counted, merged
 from famulus.pipeline.tables.schemas import QUANTILES
 
 MEASURES: Final = ("queue", "service", "total")
-_HISTOGRAMS: Final = tuple(f"{measure}_hist" for measure in MEASURES)
+_HISTOGRAMS: Final = (*(f"{measure}_hist" for measure in MEASURES), "not_ok_hist")
 COUNTS: Final = (
     "tasks", "ok", "errors", "rejected", "unknown", "overloaded", "no_worker", "expired", "retries", "late",
     "delegated_out", "delegated_in", "runs", "request_bytes", "response_bytes", "busy_ns",
@@ -38,6 +38,8 @@ def _of_tasks(tasks: DataFrame, keys: Sequence[str]) -> DataFrame:
     """From rows of the journal's tasks, with the columns `keys` among them."""
     counts = tasks.groupBy(*keys).agg(*_counts())
     values = {f"{measure}_hist": F.when(is_settled(), F.col(f"{measure}_ns")) for measure in MEASURES}
+    # Of few tasks: with `total_hist` it tells how many were OK, and within any time.
+    values["not_ok_hist"] = F.when(is_settled() & (F.col("outcome") != "OK"), F.col("total_ns"))
     return _joined(counts, counted(tasks, keys, values), keys)
 
 

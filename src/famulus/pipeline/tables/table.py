@@ -40,6 +40,9 @@ class Table:
     by_task: bool = False
     #: Whole: of an input with many columns, those that `rows` looks at.
     wants: Mapping[str, tuple[str, ...]] = field(default_factory=dict, hash=False)
+    #: Whole: another output among its inputs, and a column. If that has no value anywhere, there are no rows, and Spark
+    #: need not be asked.
+    needs: tuple[str, str] | None = None
 
     @classmethod
     def of(cls, rows: Callable[..., DataFrame], grain: Grain, **more: Any) -> Table:

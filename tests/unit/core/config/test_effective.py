@@ -10,6 +10,7 @@ import pytest
 from famulus.core.config.effective import Effective, Notice, effective, from_heads
 from famulus.core.config.schema import Admin, Broker, Family
 from famulus.core.delivery import ServicePolicy
+from famulus.core.objective import Objective
 from famulus.lab.sim.config.pen import broker_value
 
 if TYPE_CHECKING:
@@ -31,7 +32,7 @@ def read(network: Network) -> Effective:
 
 
 def test_one_head_counts(settled: Network) -> None:
-    settled.put("service/echo", {"max_attempts": 5})
+    settled.put("service/echo", {"max_attempts": 5, "objective": {"share": 0.999, "within_ms": 500}})
     settled.put("admin/a/ann", {"hash": "h"})
     settled.put("broker_state/b2", {"state": "draining"})
     config = read(settled)
@@ -41,6 +42,7 @@ def test_one_head_counts(settled: Network) -> None:
     }
     assert config.broker_states == {"b2": "draining", "root": "active"}
     assert config.services == {"echo": ServicePolicy(max_attempts=5)}
+    assert config.objectives == {"echo": Objective(0.999, 500)}
     assert config.admins == {"a": {"ann": Admin("h")}}
     assert config.conflicts == ()
     assert config.warnings == ()

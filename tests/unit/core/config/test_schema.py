@@ -20,6 +20,7 @@ from famulus.core.config.schema import (
     View,
 )
 from famulus.core.delivery import ServicePolicy
+from famulus.core.objective import Objective
 
 
 def read(key: str, value: Any) -> View:
@@ -68,6 +69,7 @@ BROKER = {"family": "a", "host": "b1.example", "public_key": "ab"}
         ("broker_state/b1", {"state": "draining"}, BrokerState("draining")),
         ("service/x", {"max_attempts": 5, "delivery": "at_least_once"}, Service("at_least_once", max_attempts=5)),
         ("service/x", {"owner": "a"}, Service(owner="a")),
+        ("service/x", {"objective": {"share": 0.99, "days": 7}}, Service(objective=Objective(0.99, None, 7))),
         (
             "family/a",
             {"preferred_brokers": {"w1": "b2"}, "preferred_brokers_of_services": {"echo": "b3"}},
@@ -106,6 +108,9 @@ def test_a_value_and_its_meaning(key: str, value: Any, meaning: Value) -> None:
         ("broker_state/b1", {"state": "asleep"}, "state"),
         ("broker_state/b1", {}, "state"),
         ("service/x", {"max_attempts": 0}, "max_attempts"),
+        ("service/x", {"objective": {"share": 2}}, "objective.share"),
+        ("service/x", {"objective": {"within_ms": 500}}, "share"),
+        ("service/x", {"objective": 0.99}, "objective"),
         ("admin/a/ann", {"hash": ""}, "hash"),
         ("admin/a/ann", {"hash": None}, "hash"),
         ("broker/b1", {**BROKER, "peers": "b2"}, "peers"),
@@ -139,6 +144,8 @@ def test_where_only_some_words_can_be_said_they_are_named() -> None:
 def test_unknown_fields_are_ignored_with_a_warning() -> None:
     view = read("service/x", {"max_attempts": 5, "colour": "red"})
     assert view == View(Service(max_attempts=5), ("the field 'colour' is unknown and ignored",))
+    view = read("service/x", {"objective": {"share": 0.9, "within": 5}})
+    assert view == View(Service(objective=Objective(0.9)), ("the field 'objective.within' is unknown and ignored",))
     view = read("family/a", {"b": 1, "a": 1, "default_service": {"timeout_ms": 5, "colour": "red"}})
     assert view.value == Family(default_service=ServicePolicy(timeout_ms=5))
     assert view.warnings == ("the fields 'a', 'b', 'default_service.colour' are unknown and ignored",)

@@ -101,3 +101,17 @@ def test_what_expires_is_told_at_the_start_and_every_day(network: Network) -> No
         (row,) = named("config", [row for row in facts.look(now_ns) if row[1] == b"expires"])
         assert (row["key"], row["edit"], row["expires"]) == (b"principal/shop", signed.id.encode(), 7_000_000)
         assert not [row for row in facts.look(now_ns + EXPIRES_NS - NS_PER_S) if row[1] == b"expires"]
+
+
+def test_the_objectives_that_hold_are_told_by_service(network: Network) -> None:
+    facts = StewardFacts(network["b1"].core)
+    facts.look(network.now_ns)
+    network["b1"].edits("service/echo", {"objective": {"share": 0.999, "within_ms": 500, "days": 7}})
+    network["b1"].edits("service/echo", {"timeout_ms": 5})
+    network["b1"].edits("service/sum", {"objective": {"share": 0.9}})
+    rows = [row for row in facts.look(network.now_ns) if row[1] == b"objective"]
+    (row,) = named("brokers", rows)
+    assert (row["service"], row["detail"]) == (b"sum", b'{"share":0.9,"within_ms":null,"days":30}')
+    network["b1"].edits("service/sum", {"objective": {"share": 2}})
+    (row,) = named("brokers", [row for row in facts.look(network.now_ns) if row[1] == b"objective"])
+    assert (row["service"], row["detail"]) == (b"sum", b"null")
