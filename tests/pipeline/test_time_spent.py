@@ -8,8 +8,9 @@ from datetime import UTC, datetime
 import numpy as np
 import pytest
 
+from famulus.pipeline.histogram import BUCKETS
 from famulus.pipeline.report.time_spent import TimeSpent, time_spent
-from famulus.pipeline.report.timeline import BUCKETS, COUNTS, HISTOGRAMS, TimeAxis, Timeline
+from famulus.pipeline.report.timeline import COUNTS, HISTOGRAMS, TimeAxis, Timeline
 
 MS = 1_000_000
 #: By service, the waits, the runs and the totals of each bin, in milliseconds.

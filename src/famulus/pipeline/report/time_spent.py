@@ -11,7 +11,8 @@ from typing import Final
 
 import numpy as np
 
-from famulus.pipeline.report.timeline import BUCKETS, Timeline, middle_ns, quantile_of
+from famulus.pipeline.histogram import BUCKETS, middle_ns, quantile_of
+from famulus.pipeline.report.timeline import Timeline
 
 PERCENTILES: Final = (("p50", 500_000), ("p95", 950_000), ("p99", 990_000))
 _MIDDLES: Final = middle_ns(np.arange(BUCKETS, dtype=np.float64))
