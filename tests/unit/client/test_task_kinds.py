@@ -30,11 +30,23 @@ def test_tasks_that_are_asked_for_alike_are_of_one_kind(kinds: TaskKinds) -> Non
         {"at_least_once": True},
         {"retry": None},
         {"more": b',"key":"k"'},
+        {"more": b',"key":"l"'},
         {"delay_ms": 7},
         {"credit": 8},
     ]
     for each in others:
         assert kinds.of(**like_it | each) is not one
+
+
+def test_a_content_type_is_of_many_tasks_and_the_context_of_a_trace_of_one(kinds: TaskKinds) -> None:
+    for more, is_shared in (
+        (b',"content_type":"application/json"', True),
+        (b',"traceparent":"00-%b-01"' % (b"a" * 49), False),
+    ):
+        one, other = (kinds.of("echo", None, 5, more=more) for _ in range(2))
+        assert (one is other) == is_shared
+        assert one.header == other.header
+        assert one.header.endswith(more + b"}")
 
 
 def test_what_is_not_said_is_as_the_client_does_it(kinds: TaskKinds) -> None:
@@ -63,7 +75,17 @@ def test_a_mistake_is_raised_each_time(kinds: TaskKinds, wrong: dict[str, Any], 
             kinds.of(**right | wrong)
 
 
-@pytest.mark.parametrize("wrong", [{"service": ["echo"]}, {"service": b"echo"}, {"timeout": [1]}, {"priority": {}}])
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"service": ["echo"]},
+        {"service": b"echo"},
+        {"timeout": [1]},
+        {"priority": {}},
+        {"priority": 5.0},
+        {"priority": True},
+    ],
+)
 def test_what_cannot_be_remembered_is_a_mistake_too(kinds: TaskKinds, wrong: dict[str, Any]) -> None:
     right: dict[str, Any] = {"service": "echo", "timeout": None, "priority": PRIORITY_DEFAULT}
     with pytest.raises(TypeError) as caught:

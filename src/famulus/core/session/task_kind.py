@@ -17,12 +17,12 @@ REMEMBERED_MAX: Final = 1024
 
 class TaskKind:
     __slots__ = (
+        "_header",
         "at_least_once",
         "begin",
         "credit",
         "delay_ms",
         "end",
-        "header",
         "is_named",
         "priority",
         "retry",
@@ -64,10 +64,16 @@ class TaskKind:
             more += headers.write_delay(delay_ms)
         if credit:
             more += b',"credit":%d' % credit
-        #: The header of a task without an id, and the two parts of it between which an id goes.
+        #: The two parts of the header between which an id goes.
         self.begin: bytes = _begin(service, timeout_ms, priority)
         self.end = more + b"}"
-        self.header = self.begin + self.end
+        # Kept where many tasks are likely to have it: an open task that is alone with a long one holds it once.
+        self._header = b"" if more else self.begin + self.end
+
+    @property
+    def header(self) -> bytes:
+        """Of a task without an id."""
+        return self._header or self.begin + self.end
 
 
 @lru_cache(REMEMBERED_MAX)
