@@ -18,7 +18,7 @@ from famulus.lab.sim.scenarios import CONFIG
 from famulus.lab.sim.workload import Result
 
 BROKERS_MIN, BROKERS_MAX = min(SIZES), max(SIZES)
-SEEDS = examples(120)
+SEEDS = examples(60)
 
 
 def run_seed(seed: int, brokers: int = 0, mutant: str = "") -> Result:
@@ -42,7 +42,7 @@ def test_every_invariant_holds_whatever_fails() -> None:
 def test_every_kind_of_fault_struck() -> None:
     struck = Counter(fault.partition(": ")[2] for result in results() for fault in result.faults)
     assert set(struck) == {fault.__name__ for fault in CONFIG.faults}
-    assert min(struck.values()) >= 25
+    assert min(struck.values()) >= SEEDS // 5
 
 
 def test_admins_got_into_each_others_way() -> None:

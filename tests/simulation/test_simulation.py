@@ -17,7 +17,7 @@ from famulus.lab.sim.tasks.setting import ONE, Setting
 from famulus.lab.sim.tasks.workload import Tasks
 from famulus.lab.sim.workload import Result
 
-SEEDS = examples(200)
+SEEDS = examples(100)
 CHUNK = 10
 
 
@@ -111,7 +111,7 @@ def test_every_outcome_occurred_and_some_tasks_ran_again() -> None:
 def test_some_worlds_are_quiet_and_most_tasks_in_them_end_well() -> None:
     """A world where nothing works would break no invariant either."""
     quiet = [observe(seed) for seed in range(SEEDS) if not observe(seed).result.faults]
-    assert len(quiet) >= 20
+    assert len(quiet) >= SEEDS // 10
     ran = sum(seen.result.outcomes.get("OK", 0) + seen.result.outcomes.get("ERROR", 0) for seen in quiet)
     asked = sum(seen.result.tasks for seen in quiet)
     # A fifth is asked of nobody, and many are asked of services that have no worker in that world.

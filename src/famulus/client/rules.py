@@ -120,7 +120,7 @@ def checked_service(service: object, priority: object, message_id: str | None) -
         raise TypeError(f"a service is a text, not {type(service).__name__}")
     if not 0 < len(service) <= limits.NAME_CHARS_MAX:
         raise ValueError(f"a service is a text of 1 to {limits.NAME_CHARS_MAX} characters, not {service!r}")
-    if not isinstance(priority, int) or isinstance(priority, bool):
+    if not isinstance(priority, int):
         raise TypeError(f"a priority is a whole number, not {priority!r}")
     if not 0 <= priority <= limits.PRIORITY_MAX:
         raise ValueError(f"a priority is 0 to {limits.PRIORITY_MAX}, not {priority!r}")

@@ -83,7 +83,6 @@ def test_a_mistake_is_raised_each_time(kinds: TaskKinds, wrong: dict[str, Any], 
         {"timeout": [1]},
         {"priority": {}},
         {"priority": 5.0},
-        {"priority": True},
     ],
 )
 def test_what_cannot_be_remembered_is_a_mistake_too(kinds: TaskKinds, wrong: dict[str, Any]) -> None:
