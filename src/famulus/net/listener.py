@@ -42,6 +42,10 @@ OPENINGS_MAX: Final = 1000
 #: Those who wait for their turn: whoever comes when there are this many is sent away. Of descriptors, they get a part.
 WAITING_MAX: Final = 10_000
 WAITING_SHARE: Final = 4
+#: Descriptors that no stranger gets, or a smaller part where there are few: libzmq ends the process if there is none
+#: for one of our own processes, which may be started again at any time.
+RESERVED_MAX: Final = 64
+RESERVED_SHARE: Final = 8
 #: Whoever comes when there are this many has to wait, as when descriptors run out.
 CONNECTIONS_MAX: Final = 200_000
 #: In one turn newcomers get so much time, or that of one step: between two turns those who are connected are served. A
@@ -131,7 +135,9 @@ class Listener:
         self._openings: dict[int, Newcomer] = {}
         #: Those who wait for their turn: when that is, their descriptor, and what they have said so far.
         self._waiting: list[tuple[int, int, Newcomer]] = []
-        self._waiting_max = min(WAITING_MAX, resource.getrlimit(resource.RLIMIT_NOFILE)[0] // WAITING_SHARE)
+        descriptors, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+        self._waiting_max = min(WAITING_MAX, descriptors // WAITING_SHARE)
+        self._fd_end = descriptors - min(RESERVED_MAX, descriptors // RESERVED_SHARE)
         #: When the first of them may go on.
         self.due_ns = NEVER_NS
         self._accepted = 0
@@ -219,6 +225,11 @@ class Listener:
                 self._rest(fd)
                 return
             try:
+                # The next descriptor is always the lowest that is free.
+                os.close(lowest := os.dup(fd))
+                if lowest >= self._fd_end:
+                    self._rest(fd)
+                    return
                 connected, address = listening.accept()
             except BlockingIOError:
                 return

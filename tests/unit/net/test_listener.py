@@ -278,6 +278,38 @@ def test_without_descriptors_those_inside_are_served_and_nothing_spins(
     outside.close()
 
 
+def test_the_last_descriptors_are_for_our_own_processes(listeners: Callable[..., Listener]) -> None:
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    top = max(map(int, os.listdir("/proc/self/fd")))
+    taken = [os.dup(0)]
+    while taken[-1] < top:
+        taken.append(os.dup(0))
+    limit = (top + 100) * 8 // 7
+    end = limit - min(limit // 8, 64)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (limit, hard))
+    try:
+        server = listeners()
+        port = port_of(server)
+        crowd = [socket.create_connection(("127.0.0.1", port), 5) for _ in range(60)]
+        recv(server, lambda _: lowest_free() == end)
+        let_in = len(server._openings)
+        for _ in range(20):
+            server.on_tick(0)
+            server.recv(10)
+        assert (len(server._openings), lowest_free()) == (let_in, end)
+        for each in crowd:
+            each.close()
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+        for each_fd in taken:
+            os.close(each_fd)
+
+
+def lowest_free() -> int:
+    os.close(lowest := os.dup(0))
+    return lowest
+
+
 def test_subscribers_of_libzmq_hear_what_is_published(listeners: Callable[..., Listener], plain: Plain) -> None:
     server = listeners(b"PUB")
     address = f"tcp://127.0.0.1:{port_of(server)}"
