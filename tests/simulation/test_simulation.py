@@ -1,4 +1,4 @@
-"""Hundreds of worlds in which anything may fail. A failing test names its seed: famulus simulate --seed S --trace"""
+"""A hundred worlds in which anything may fail. A failing test names its seed: famulus simulate --seed S --trace"""
 
 from __future__ import annotations
 

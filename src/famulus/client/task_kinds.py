@@ -9,7 +9,7 @@ from famulus.core.session.retry import LIKE_CLIENT, Idempotent, Retry
 from famulus.core.session.task_kind import TaskKind
 
 REMEMBERED_MAX: Final = 1024
-#: A content type is shorter, and that of many tasks. The context of a trace is longer, and of one.
+#: A content type is shorter, and many tasks have the same. The context of a trace is longer, and each task has its own.
 MORE_MAX: Final = 64
 
 
