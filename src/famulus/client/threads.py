@@ -448,10 +448,12 @@ class Client:
     def _answer_for(self, caller: WaitingThread) -> bytes:
         try:
             return caller.wait()
-        finally:
-            self._waiters.discard(caller)
+        except BaseException:
             if not caller.is_over:
                 self._cancel(caller)  # this thread was interrupted
+            raise
+        finally:
+            self._waiters.discard(caller)
 
     def _cancel(self, waiter: object, may_wait: bool = True) -> None:
         """Nobody wants its tasks any more."""
