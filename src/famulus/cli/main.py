@@ -123,7 +123,7 @@ PANELS = {
     },
 }
 #: Modules of the laboratory that add a command to a group when they are imported.
-ADDED = {"pipeline": "famulus.lab.commands.synth"}
+ADDED = {"pipeline": ("famulus.lab.commands.synth", "famulus.lab.commands.judge")}
 HELP = ["-h", "--help"]
 #: Commands that pass unknown options, and -h, on to another program.
 SETTINGS = {"test": {"ignore_unknown_options": True, "help_option_names": ["--help"]}}
@@ -181,8 +181,8 @@ def _made(name: str) -> Any:
     if name in COMMANDS:
         app.command(name, cls=Command, context_settings=SETTINGS.get(name))(_load(COMMANDS[name]))
     else:
-        if name in ADDED:
-            import_module(ADDED[name])
+        for module in ADDED.get(name, ()):
+            import_module(module)
         group: typer.Typer = _load(GROUPS[name])
         for each in group.registered_commands:
             each.cls = Command

@@ -1,0 +1,35 @@
+"""Makes a journal for each seed, and its tables by the pipeline as a user runs it, and compares."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from shutil import rmtree
+from typing import TYPE_CHECKING
+
+from famulus.lab import synth
+from famulus.lab.judge.expected import Named, findings_of
+from famulus.lab.judge.plan import plan_for
+from famulus.lab.judge.score import Judged, compare
+from famulus.pipeline.io.place import Place
+from famulus.pipeline.run import jobs
+from famulus.tables.finding import FILE
+from famulus.tables.reading import read
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+
+def judge(spark: SparkSession, seeds: Iterable[int], scratch: Path) -> Iterator[Judged]:
+    """One journal after the other; what a seed has made is removed before the next one."""
+    for seed in seeds:
+        folder = scratch / f"seed-{seed}"
+        truths = synth.make(spark, folder / "journal", plan_for(seed))
+        jobs.run(spark, Place(folder / "journal"), Place(folder / "tables"))
+        yield compare(seed, findings_of(truths.planted), named(folder / "tables"))
+        rmtree(folder)
+
+
+def named(tables: Path) -> set[Named]:
+    with (tables / FILE).open("rb") as file:
+        return {Named(each.kind, each.subject) for each in read(file).rows}

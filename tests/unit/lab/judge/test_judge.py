@@ -1,0 +1,52 @@
+"""The findings that each planted truth must lead to, and how a journal is judged by them."""
+
+from __future__ import annotations
+
+import pytest
+
+from famulus.lab.judge.expected import FINDINGS, Named, findings_of
+from famulus.lab.judge.plan import plan_for
+from famulus.lab.judge.score import Score, compare
+from famulus.lab.synth.plan import TRUTHS
+
+SLOW = Named("bad_worker", "w1 mail")
+GAP = Named("journal_gaps", "alfa")
+
+
+def test_for_each_truth_it_is_known_what_must_be_found() -> None:
+    assert set(FINDINGS) == set(TRUTHS)
+
+
+def test_what_is_planted_leads_to_findings_that_know_their_truth() -> None:
+    planted = {"slow_worker": {"worker": "w1", "service": "mail"}, "journal_gap": {"broker": "alfa"}, "late_answer": {}}
+    assert findings_of(planted) == {SLOW: "slow_worker", GAP: "journal_gap"}
+
+
+def test_the_same_seed_plants_the_same_and_another_one_something_else() -> None:
+    assert plan_for(3) == plan_for(3)
+    assert len({plan_for(seed) for seed in range(1, 10)}) == 9
+
+
+def test_nothing_is_planted_in_one_of_ten_journals_and_everything_in_some_of_the_others() -> None:
+    plans = [plan_for(seed) for seed in range(1, 21)]
+    assert [plan.seed for plan in plans if not plan.truths] == [10, 20]
+    assert frozenset.union(*[plan.truths for plan in plans]) == set(TRUTHS)
+
+
+def test_what_is_missed_costs_recall_and_what_is_false_costs_precision() -> None:
+    score = Score([compare(1, {SLOW: "slow_worker", GAP: "journal_gap"}, {SLOW})])
+    assert score.journals[0].missed == {GAP: "journal_gap"}
+    assert (score.recall, score.precision, score.is_good) == (0.5, 1.0, False)
+    score.journals.append(compare(2, {}, {GAP}))
+    assert score.journals[1].false == (GAP,)
+    assert (score.recall, score.precision, score.is_good) == (0.5, 0.5, False)
+
+
+@pytest.mark.parametrize(("true", "is_good"), [(48, False), (49, True)])
+def test_one_false_finding_in_fifty_is_few_enough(true: int, is_good: bool) -> None:
+    many = {Named("bad_worker", str(number)): "slow_worker" for number in range(true)}
+    assert Score([compare(1, many, {*many, GAP})]).is_good is is_good
+
+
+def test_nothing_planted_and_nothing_found_is_good() -> None:
+    assert Score([compare(10, {}, set())]).is_good
