@@ -76,7 +76,7 @@ def _last_writer_wins(self: Steward) -> Effective:
 def _anybody_may(self: Steward) -> Effective:
     """An edit counts whoever made it, as if a broker that was changed still checked rights."""
     in_order = sorted(self.edits, key=lambda signed: signed.id)
-    return from_heads(self.edits.version, self.edits.digest, plain_heads(in_order, forged=frozenset()))
+    return from_heads(self.edits.version, self.edits.digest, plain_heads(in_order))
 
 
 @OF_THE_CONFIG.breaks(Principal, "at_least", "one-head-is-enough", Invariant.RIGHTS)

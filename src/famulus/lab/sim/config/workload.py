@@ -137,7 +137,6 @@ class Config(Workload):
         draft = Draft(key, "PUT", value, parents)
         made = self._let(steward, partial(steward.forge, draft, hlc, nonce, now_ms, proven=proven))
         if made is not None:
-            self.ledger.forged.add(made[0].id)
             self._send(steward, None, made[1])
 
     def _deliver(self, sender: str, receiver: str, message: bytes) -> None:
