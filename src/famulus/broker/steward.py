@@ -135,8 +135,7 @@ class Stewarding:
         # Later than any epoch of a former steward, so that whoever heard of those follows us.
         self._epoch = me.boot
         #: The state of the core that was last told or followed.
-        self._changes = -1
-        self._heard: frozenset[str] | None = None
+        self._changes = self._news = -1
         self._aims: dict[str, Broker] | None = None
         self._behind = self._core.behind
         #: Who may connect, and that as it is told.
@@ -382,9 +381,9 @@ class Stewarding:
 
     def _follow_config(self, now_ns: int) -> None:
         core = self._core
-        if self._heard != core.heard:
+        if self._news != core.news:
             # Those who choose among peers, and those who watch, should hear this at once.
-            self._heard = core.heard
+            self._news = core.news
             self._book_ns = self._snapshot_ns = 0
         if self._aims != core.aims:
             self._aims = core.aims

@@ -94,6 +94,15 @@ def changes_at_start(wanted: Broker, now: Broker) -> str:
     return f"{' and '.join(fields)} will count from the broker's next start: restart it; until then it keeps {kept}"
 
 
+def offers_more(now: dict[str, Work], before: dict[str, Work]) -> bool:
+    """Whether there is a service with slots that had none."""
+    return any(_has_slots(work) and not _has_slots(before.get(name)) for name, work in now.items())
+
+
+def _has_slots(work: Work | None) -> bool:
+    return work is not None and work.free + work.busy > 0
+
+
 def _counted_by_service(work: dict[str, Work]) -> Slots:
     """The best guess for a broker of an older version, which does not say how many slots it has in total."""
     return Slots(sum(each.free for each in work.values()), sum(each.busy for each in work.values()))

@@ -25,7 +25,7 @@ from famulus.core.config.edit import SignedEdit, sign
 from famulus.core.config.edit_set import EditSet, Verify
 from famulus.core.config.effective import Effective, effective
 from famulus.core.config.schema import Broker, State
-from famulus.core.steward.peer import BEAT_NS, Peer, placed
+from famulus.core.steward.peer import BEAT_NS, Peer, offers_more, placed
 from famulus.core.steward.post import Frames, Identity, Letters, Post
 from famulus.errors import ProtocolError
 from famulus.wire import peers, reasons
@@ -64,6 +64,8 @@ class Steward:
         self.taken: list[SignedEdit] = []
         #: Grows whenever the config changes.
         self.changes = 0
+        #: Grows whenever a peer is heard that was not, or is lost, or offers a service that it did not offer before.
+        self.news = 0
         self._make_nonce = make_nonce
         self._unlogged: list[SignedEdit] = []
         self._work: dict[str, peers.Work] = {}
@@ -120,8 +122,9 @@ class Steward:
 
     def _answers(self, content: peers.Content, peer: Peer, now_ns: int) -> list[peers.Content]:
         if isinstance(content, peers.Beat):
-            former = peer.place
+            former, is_news = peer.place, offers_more(content.work, peer.work)
             peer.hear(content, now_ns)
+            self.news += is_news
             if peer.place != former:
                 self._locate()
             self._compare(content, peer)
@@ -229,7 +232,11 @@ class Steward:
         """`slots`: of all workers, free and busy. `work` counts a worker of several services for each of them."""
         self.errors = errors
         self._slots = peers.Slots(*slots) if slots is not None else None
+        former = self._work
         self._work = {name: peers.Work(*counts) for name, counts in list(work.items())[: peers.SERVICES_MAX]}
+        if offers_more(self._work, former):
+            # Until they hear of it, peers tell their clients that nobody offers this.
+            self._beat_ns = 0
 
     def on_cut(self, identity: str, now_ns: int) -> None:
         """Our connection to a peer broke. That alone says little: it may have been the network."""
@@ -239,7 +246,9 @@ class Steward:
     def on_tick(self, now_ns: int) -> None:
         """Once per heartbeat every peer hears from us, whether it answers or not."""
         alive = self.alive(now_ns)
-        self.heard = frozenset(peer.identity for peer in alive)
+        heard = frozenset(peer.identity for peer in alive)
+        self.news += heard != self.heard
+        self.heard = heard
         self._loss_ns = min((peer.lost_ns for peer in alive), default=NEVER_NS)
         due = now_ns >= self._beat_ns
         if due or not self._aimed:

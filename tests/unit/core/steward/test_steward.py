@@ -281,6 +281,20 @@ def test_a_beat_tells_the_config_the_state_and_the_work(network: Network) -> Non
     assert peer.work == {"echo": Work(3, 2, 1)}
 
 
+def test_peers_hear_at_once_of_a_service_that_was_not_offered_before(network: Network) -> None:
+    core, other = network["b1"].core, network["b2"].core
+    core.on_tick(network.now_ns)
+    network.settle()
+    told = other.news
+    for work in ({"echo": (0, 0, 4)}, {"echo": (1, 0, 0)}):
+        core.on_work(work)
+        core.on_tick(network.now_ns)
+        network.settle()
+    assert (other.peers["b1"].work, other.news) == ({"echo": Work(1, 0, 0)}, told + 1)
+    core.on_work({"echo": (0, 1, 0)})
+    assert core.next_due_ns > network.now_ns
+
+
 def test_work_on_more_services_than_fit_is_cut(network: Network) -> None:
     core = network["b1"].core
     core.on_work({f"s{number}": (1, 1, 1) for number in range(peers.SERVICES_MAX + 1)})

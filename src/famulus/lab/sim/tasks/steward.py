@@ -72,7 +72,7 @@ class StewardActor(Actor):
         self._epoch = self._boot
         self._admit()
         self._changes = -1
-        self._heard: frozenset[str] | None = None
+        self._news = -1
         self._book_ns = 0
         self._wake_ns = NEVER_NS
         self.wake_at(self.clock.now_ns + self.random.randrange(BOOK_NS))
@@ -132,8 +132,8 @@ class StewardActor(Actor):
 
     def _follow_config(self, now_ns: int) -> None:
         core = self.core
-        if self._heard != core.heard:
-            self._heard = core.heard
+        if self._news != core.news:
+            self._news = core.news
             self._book_ns = 0
         if self._changes != core.changes:
             self._changes = core.changes
