@@ -313,11 +313,14 @@ class AsyncClient:
             something = asyncio.Event()
             arrived = Window(ordered, something.set)
             opened = 0
+            kind = None
             try:
                 while True:
                     arrived.check()
-                    now_ns, delay_ms = monotonic_ns(), rules.delay_ms(delay_s, at)
-                    kind = asking.kinds.of(name, timeout, priority, None, at_least_once, retry, more, delay_ms)
+                    if kind is None or at is not None:  # until then it is less each time
+                        delay_ms = rules.delay_ms(delay_s, at)
+                        kind = asking.kinds.of(name, timeout, priority, None, at_least_once, retry, more, delay_ms)
+                    now_ns = monotonic_ns()
                     for number, body, message_id in islice(named.left, window - opened):
                         asking.submit_for(arrived, number, now_ns, kind, body, message_id)
                         opened += 1

@@ -352,11 +352,13 @@ class Client:
             self._waiters.add(arrived)
             checked = rules.checked_body
             opened = 0
+            kind = None
             try:
                 while True:
                     arrived.check()
-                    delay_ms = rules.delay_ms(delay_s, at)
-                    kind = self._kinds.of(name, timeout, priority, None, at_least_once, retry, more, delay_ms)
+                    if kind is None or at is not None:  # until then it is less each time
+                        delay_ms = rules.delay_ms(delay_s, at)
+                        kind = self._kinds.of(name, timeout, priority, None, at_least_once, retry, more, delay_ms)
                     wishes: list[_Wish] = [
                         (arrived, kind, checked(body), message_id, number)
                         for number, body, message_id in islice(named.left, window - opened)
