@@ -434,7 +434,7 @@ def test_mistakes_in_a_map(kind: type[Client | AsyncClient]) -> None:
     client = kind("tcp://127.0.0.1:1")
     for wrong, words in (({"window": 0}, "window"), ({"window": "9"}, "window"), ({"errors": "retrun"}, "errors is")):
         with pytest.raises((ValueError, TypeError), match=words):
-            client.map("echo", [b"x"], **wrong)  # type: ignore[call-overload]
+            client.map("echo", [b"x"], **wrong)
     with pytest.raises(TypeError, match="go by their names"):
         client.call("add", 5).send(None)  # type: ignore[call-overload]
     closing = client.close()
