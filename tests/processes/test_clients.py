@@ -391,30 +391,63 @@ def test_the_same_client_after_a_restart_of_the_broker(
         ({"priority": -1}, ValueError),
         ({"message_id": ""}, ValueError),
         ({"message_id": "x" * 129}, ValueError),
+        ({"service": b"echo"}, TypeError),
+        ({"priority": 5.5}, TypeError),
+        ({"priority": "5"}, TypeError),
+        ({"message_id": 5}, TypeError),
+        ({"at_least_once": "yes"}, TypeError),
+        ({"idempotent": "yes"}, TypeError),
+        ({"idempotent": True, "hedge_after_s": "soon"}, TypeError),
+        ({"retry": 3}, TypeError),
+        ({"headers": "language=en"}, TypeError),
+        ({"key": 7}, TypeError),
+        ({"delay_s": "1"}, TypeError),
+        ({"at": "noon"}, TypeError),
     ],
 )
 def test_mistakes_are_raised_at_the_call(options: dict[str, object], kind: type[Exception]) -> None:
     asked = {"service": "echo", "body": b"", **options}
+    of_many = {"bodies" if name == "body" else name: [it] if name == "body" else it for name, it in asked.items()}
+
+    def check(ask: Callable[..., object], given: dict[str, object]) -> None:
+        with pytest.raises(kind) as caught:
+            ask(**given)
+        # In our words, and not in those of a compiler.
+        assert "object expected" not in str(caught.value)
 
     async def main() -> None:
         async with AsyncClient("tcp://127.0.0.1:1") as client:
-            with pytest.raises(kind):
-                client.submit(**asked)  # type: ignore[call-overload]
+            check(client.submit, asked)
+            if not {"body", "message_id"} & set(options):
+                check(client.map, of_many)
 
     with Client("tcp://127.0.0.1:1") as client:
-        with pytest.raises(kind):
-            client.submit(**asked)  # type: ignore[call-overload]
-        with pytest.raises(kind):
-            client.request(**asked)  # type: ignore[arg-type]
+        check(client.submit, asked)
+        check(client.request, asked)
+        if not {"body", "message_id"} & set(options):
+            check(client.map, of_many)  # and not when the first answer is taken
     asyncio.run(main())
 
 
-def test_mistakes_in_a_map_and_in_an_address() -> None:
-    with Client("tcp://127.0.0.1:1") as client:
-        with pytest.raises(ValueError, match="window"):
-            client.map("echo", [b"x"], window=0)
-        with pytest.raises(TypeError):
-            next(client.map("echo", [5]))  # type: ignore[list-item]
+@pytest.mark.parametrize("kind", [Client, AsyncClient])
+def test_mistakes_in_a_map(kind: type[Client | AsyncClient]) -> None:
+    client = kind("tcp://127.0.0.1:1")
+    for wrong, words in (({"window": 0}, "window"), ({"window": "9"}, "window"), ({"errors": "retrun"}, "errors is")):
+        with pytest.raises((ValueError, TypeError), match=words):
+            client.map("echo", [b"x"], **wrong)
+    with pytest.raises(TypeError, match="go by their names"):
+        client.call("add", 5).send(None)  # type: ignore[call-overload]
+    closing = client.close()
+    if closing is not None:
+        asyncio.run(closing)
+    # A mistake is in the program, whatever has become of the client.
+    with pytest.raises(ValueError, match="priority"):
+        client.map("echo", [b"x"], priority=10)
+
+
+def test_mistakes_in_a_body_and_in_an_address() -> None:
+    with Client("tcp://127.0.0.1:1") as client, pytest.raises(TypeError, match="a body is"):
+        next(client.map("echo", [5]))  # type: ignore[list-item]
     for address in ("nonsense", "tcp://", "tcp://127.0.0.1", "http://127.0.0.1:7100", "tcp://127.0.0.1:99999"):
         with pytest.raises(SettingsError):
             Client(address)

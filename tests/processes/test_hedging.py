@@ -11,8 +11,8 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from tests.processes import warm
 from tests.processes.conftest import HERE, BrokerProcess, Process, wait_until
+from tests.processes.test_call import call
 
 from famulus import AsyncClient, Client, Retry, Unknown
 
@@ -139,7 +139,13 @@ def test_a_second_attempt_has_to_be_harmless(broker: BrokerProcess) -> None:
 
 
 def test_from_a_terminal(broker: BrokerProcess, start: Start) -> None:
+    slow = start(broker, 1, LONG_S)
     start(broker, 1, 0.0)
-    command = [sys.executable, "-m", "famulus", "call", "price", "1", "--broker", broker.frontend, "--idempotent"]
-    ran = warm.run([*command, "--json"], capture_output=True, timeout=60, check=False)
-    assert (ran.returncode, json.loads(ran.stdout)["outcome"]) == (0, "OK")
+    options = ("--broker", broker.frontend, "--timeout", str(SOON_S), "--json")
+    said = call("price", "1", "--idempotent", "--hedge", "0.1", *options)
+    assert (said.returncode, json.loads(said.stdout)["outcome"]) == (0, "OK"), said
+    slow.wait_for_line("stopped 1")
+    for wrong, word in ((("--hedge", "p95"), "idempotent"), (("--idempotent", "--hedge", "soon"), "neither")):
+        said = call("price", "1", *wrong, *options)
+        assert said.returncode == 2
+        assert word in said.stderr.decode()

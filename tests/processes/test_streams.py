@@ -9,6 +9,7 @@ import re
 import signal
 import subprocess
 import sys
+import time
 from collections.abc import Callable
 from itertools import islice
 from pathlib import Path
@@ -58,6 +59,20 @@ def test_parts_come_whole_and_in_order(broker: BrokerProcess, worker: Process, c
         assert list(client.stream("count", b"3000", credit=credit)) == numbers(3000)
         assert list(client.stream("count", b"0", credit=credit)) == []
         assert list(client.stream("plain", b"whole", credit=credit)) == [b"whole"]
+
+
+def test_one_that_is_to_begin_later(broker: BrokerProcess, worker: Process) -> None:
+    async def main() -> list[bytes]:
+        async with AsyncClient(broker.frontend) as client:
+            return [part async for part in client.stream("count", b"3", delay_s=0.3)]
+
+    began = time.monotonic()
+    with Client(broker.frontend) as client:
+        assert list(client.stream("count", b"3", delay_s=0.3)) == numbers(3)
+    assert asyncio.run(main()) == numbers(3)
+    said = call("count", "3", "--stream", "--delay", "0.3", frontend=broker.frontend)
+    assert said.stdout == b"012"
+    assert time.monotonic() - began >= 0.9
 
 
 def test_several_at_the_same_time_with_asyncio(broker: BrokerProcess, worker: Process) -> None:

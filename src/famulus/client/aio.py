@@ -298,17 +298,17 @@ class AsyncClient:
         if idempotent or hedge_after_s is not None or hedge is not None:
             retry = self._of_idempotent(retry, at_least_once, idempotent, hedge_after_s, hedge)
             at_least_once = True
-        if window < 1:
-            raise ValueError(f"a window is at least 1, not {window!r}")
-        rules.delay_ms(delay_s, at)  # what is wrong with it is said now; how long that is, when a task is sent
+        rules.checked_map(window, errors)
         typed = TypedMap(service) if isinstance(service, Service) else None
         name = service.name if isinstance(service, Service) else service
         content_type = "" if typed is None else typed.content_type
+        more = more_fields(content_type, headers, key) if headers or key or content_type else b""
+        # What is wrong with them is said now; how long the delay is, when a task is sent.
+        self._asking.kinds.of(name, timeout, priority, None, at_least_once, retry, more, rules.delay_ms(delay_s, at))
         named = NamedBodies(bodies if typed is None else typed.bodies(bodies), message_ids)
 
         async def answers() -> AsyncGenerator[bytes | OutcomeError, None]:
             asking = self._asking
-            more = more_fields(content_type, headers, key) if headers or key or content_type else b""
             asking.start()
             something = asyncio.Event()
             arrived = Window(ordered, something.set)
@@ -373,6 +373,8 @@ class AsyncClient:
         retry: Retry | None = LIKE_CLIENT,
         headers: Mapping[str, str] | None = None,
         key: str = "",
+        delay_s: float | None = None,
+        at: datetime | float | None = None,
     ) -> AsyncStream[Any]:
         """Send one task that is answered with a stream, and give its parts one by one, as they come.
 
@@ -384,13 +386,14 @@ class AsyncClient:
         async with client.stream(complete, Prompt("Once upon a time"), credit=16) as words: ...
         """
         checked_credit(credit)
+        delay_ms = rules.delay_ms(delay_s, at)
         typed = None
         if isinstance(service, Service):
             typed = TypedCall(service, () if service.takes is None else (body,), {})
             service, body = typed.service, typed.body
         more = more_fields("" if typed is None else typed.content_type, headers, key)
         asking = self._asking
-        kind = asking.kinds.of(service, timeout, priority, message_id, retry=retry, more=more, credit=credit)
+        kind = asking.kinds.of(service, timeout, priority, message_id, False, retry, more, delay_ms, credit)
         mailbox = asking.new_mailbox()
         asking.submit_stream(mailbox, kind, body, message_id)
         return AsyncStream(mailbox, asking.want, asking.leave, None if typed is None else typed.result, on_progress)

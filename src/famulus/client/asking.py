@@ -18,7 +18,6 @@ from famulus.client.task_kinds import TaskKinds
 from famulus.client.window import Window
 from famulus.core.clock import NEVER_NS, NS_PER_S
 from famulus.core.session.done import Done
-from famulus.core.session.retry import Retry
 from famulus.core.session.stream import Streamed
 from famulus.core.session.task_kind import TaskKind
 from famulus.errors import Closed, FamulusError
@@ -29,7 +28,7 @@ clock_ns: Final = monotonic_ns
 
 
 class Asking:
-    def __init__(self, connection: Connection, timeout_ms: int, retry: Retry | None) -> None:
+    def __init__(self, connection: Connection, timeout_ms: int, retry: Any) -> None:
         self.connection = connection
         self.kinds = TaskKinds(timeout_ms, retry)
         # Any: uvloop's has the same methods, but does not always return what the types of the standard library say.

@@ -20,6 +20,8 @@ CREDIT_DEFAULT: Final = 256
 
 
 def checked_credit(credit: int) -> int:
+    if not isinstance(credit, int):
+        raise TypeError(f"a credit is a whole number, not {credit!r}")
     if not 1 <= credit <= CREDIT_MAX:
         raise ValueError(f"a credit is a number of parts from 1 to {CREDIT_MAX}, not {credit!r}")
     return credit

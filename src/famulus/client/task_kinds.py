@@ -14,20 +14,21 @@ MORE_MAX: Final = 64
 
 
 class TaskKinds:
-    def __init__(self, timeout_ms: int, retry: Retry | None) -> None:
+    def __init__(self, timeout_ms: int, retry: Any) -> None:
         """What goes for a task of which nothing else is said."""
+        rules.checked_retry(retry)
         self._timeout_ms = timeout_ms
-        self._retry = retry
-        self._known: dict[tuple[str, Any, int, bool, Retry | None, bytes], TaskKind] = {}
+        self._retry: Retry | None = retry
+        self._known: dict[tuple[Any, Any, Any, Any, Any, bytes], TaskKind] = {}
 
     def of(
         self,
-        service: str,
+        service: Any,
         timeout: Any,
-        priority: int,
-        message_id: str | None = None,
-        at_least_once: bool = False,
-        retry: Retry | None = LIKE_CLIENT,
+        priority: Any,
+        message_id: Any = None,
+        at_least_once: Any = False,
+        retry: Any = LIKE_CLIENT,
         more: bytes = b"",
         delay_ms: int = 0,
         credit: int = 0,
@@ -49,21 +50,23 @@ class TaskKinds:
         self._known[key] = kind
         return kind
 
-    def retry_of(self, retry: Retry | None) -> Retry | None:
+    def retry_of(self, retry: Any) -> Retry | None:
         """What a client does if nothing is said."""
         return self._retry if retry is LIKE_CLIENT else retry
 
     def _checked(
         self,
-        service: str,
+        service: Any,
         timeout: Any,
-        priority: int,
-        at_least_once: bool,
-        retry: Retry | None,
+        priority: Any,
+        at_least_once: Any,
+        retry: Any,
         more: bytes,
         delay_ms: int,
         credit: int,
     ) -> TaskKind:
         rules.checked_service(service, priority, None)
+        rules.checked_at_least_once(at_least_once)
+        rules.checked_retry(retry)
         timeout_ms = self._timeout_ms if timeout is None else rules.timeout_ms(timeout)
         return TaskKind(service, timeout_ms, priority, at_least_once, self.retry_of(retry), more, delay_ms, credit)

@@ -335,16 +335,16 @@ class Client:
         if idempotent or hedge_after_s is not None or hedge is not None:
             retry = self._of_idempotent(retry, at_least_once, idempotent, hedge_after_s, hedge)
             at_least_once = True
-        if window < 1:
-            raise ValueError(f"a window is at least 1, not {window!r}")
-        rules.delay_ms(delay_s, at)  # what is wrong with it is said now; how long that is, when a task is sent
+        rules.checked_map(window, errors)
         typed = TypedMap(service) if isinstance(service, Service) else None
         name = service.name if isinstance(service, Service) else service
         content_type = "" if typed is None else typed.content_type
+        more = more_fields(content_type, headers, key) if headers or key or content_type else b""
+        # What is wrong with them is said now; how long the delay is, when a task is sent.
+        self._kinds.of(name, timeout, priority, None, at_least_once, retry, more, rules.delay_ms(delay_s, at))
         named = NamedBodies(bodies if typed is None else typed.bodies(bodies), message_ids)
 
         def answers() -> Generator[bytes | OutcomeError, None, None]:
-            more = more_fields(content_type, headers, key) if headers or key or content_type else b""
             # Held while there is nothing to give out; the I/O thread releases it once per batch, not once per task.
             nothing = threading.Lock()
             nothing.acquire()
@@ -414,6 +414,8 @@ class Client:
         retry: Retry | None = LIKE_CLIENT,
         headers: Mapping[str, str] | None = None,
         key: str = "",
+        delay_s: float | None = None,
+        at: datetime | float | None = None,
     ) -> Stream[Any]:
         """Send one task that is answered with a stream, and give its parts one by one, as they come.
 
@@ -425,13 +427,14 @@ class Client:
         with client.stream(complete, Prompt("Once upon a time"), credit=16) as words: ...
         """
         checked_credit(credit)
+        delay_ms = rules.delay_ms(delay_s, at)
         typed = None
         if isinstance(service, Service):
             typed = TypedCall(service, () if service.takes is None else (body,), {})
             service, body = typed.service, typed.body
         more = more_fields("" if typed is None else typed.content_type, headers, key)
         mailbox = self._new_mailbox()
-        self._wish(mailbox, service, body, timeout, priority, message_id, False, retry, more, credit=credit)
+        self._wish(mailbox, service, body, timeout, priority, message_id, False, retry, more, delay_ms, credit)
         return Stream(mailbox, self._want, self._leave, None if typed is None else typed.result, on_progress)
 
     # -- inside -------------------------------------------------------------------------------------------------

@@ -44,6 +44,8 @@ class StreamOptions(TypedDict, total=False):
     retry: Retry | None
     headers: Mapping[str, str] | None
     key: str
+    delay_s: float | None
+    at: datetime | float | None
 
 
 class TypedCall:
@@ -62,6 +64,10 @@ class TypedCall:
             self.service = service
             self.content_type = JSON
             self._result = _ANYTHING
+            if values and not isinstance(values[0], Mapping):
+                raise TypeError(
+                    f"the arguments of {service!r} go by their names, or in a dictionary, not {values[0]!r}"
+                )
             value = {**values[0], **named} if values else named
         self.body = encode(value, self.content_type)
 

@@ -24,14 +24,14 @@ from famulus.core.session.header_cache import Given, ParsedHeader
 from famulus.worker import lifelines
 from famulus.worker.calls import Answer, BatchCall, Call, attempt, log_failure, my_current
 from famulus.worker.child_batches import attempt_and_write, read_answers, read_batch, write_batch
-from famulus.worker.child_voice import (
+from famulus.worker.child_messages import (
     ANSWER,
     PART,
     PROGRESS,
     SAID,
     WANTED,
     PartsOfChild,
-    Voice,
+    Sender,
     credit_of,
     read,
     read_all,
@@ -144,9 +144,9 @@ class Child:
 def serve(line: socket, services: Services) -> None:
     """The life of a child: calls in, answers out, until the worker is gone."""
     current = my_current()
-    voice = Voice(line)
+    sender = Sender(line)
     for service in services.values():
-        service.tell_progress = voice.tell_progress
+        service.tell_progress = sender.tell_progress
     with suppress(EOFError, ConnectionError):
         while True:
             *lengths, deadline_ns = _CALL.unpack(read(line, _CALL.size))
@@ -156,19 +156,19 @@ def serve(line: socket, services: Services) -> None:
                 # Only the parent needs to know who it is from, and its message_id.
                 given = Given(b"", ParsedHeader(service.name, None), b"", header, body)
                 current.call = call = Call(given, service, deadline_ns)
-                voice.calls = [call]
+                sender.calls = [call]
                 if service.streams:
-                    answer, trace = attempt_stream(call, PartsOfChild(line, voice, credit_of(header), deadline_ns))
+                    answer, trace = attempt_stream(call, PartsOfChild(line, sender, credit_of(header), deadline_ns))
                 else:
                     answer, trace = attempt(call)
                 reason, body = answer.reason, answer.body
             else:
                 current.call = batch = read_batch(body, service)
-                voice.calls = batch.calls
+                sender.calls = batch.calls
                 body, trace = attempt_and_write(batch)
                 reason = ""
             current.call = None
-            voice.answer(reason.encode(), trace.encode("utf-8", "replace"), body)
+            sender.answer(reason.encode(), trace.encode("utf-8", "replace"), body)
 
 
 def _seconds_until(until_ns: int) -> float:

@@ -48,6 +48,13 @@ def call(
         bool,
         typer.Option("--idempotent", help="Running it twice does no harm: try it again whatever was lost."),
     ] = False,
+    hedge: Annotated[
+        str | None,
+        typer.Option(
+            metavar="SECONDS|p95",
+            help="With --idempotent: ask a second worker after so long, or when it takes longer than nearly all.",
+        ),
+    ] = None,
     header: Annotated[
         list[str] | None,
         typer.Option(metavar="NAME=TEXT", help="A header that the function gets with the task; may be repeated."),
@@ -82,12 +89,10 @@ def call(
     content = sys.stdin.buffer.read() if body == "-" else (body or "").encode()
     if message_id is not None and count > 1:
         raise typer.BadParameter("a message_id names one task, so --count must be 1", param_hint="--message-id")
-    if stream and (count > 1 or at_least_once or idempotent or delay):
-        raise typer.BadParameter(
-            "a stream is one task that begins at once, and is not sent again", param_hint="--stream"
-        )
-    asked: dict[str, Any] = {"priority": priority, "headers": _headers(header or []), "key": key}
-    repeated: dict[str, Any] = {"at_least_once": at_least_once, "idempotent": idempotent, "delay_s": delay}
+    if stream and (count > 1 or at_least_once or idempotent or hedge):
+        raise typer.BadParameter("a stream is one task, which is not sent again", param_hint="--stream")
+    asked: dict[str, Any] = {"priority": priority, "headers": _headers(header or []), "key": key, "delay_s": delay}
+    repeated: dict[str, Any] = {"at_least_once": at_least_once, "idempotent": idempotent, **_hedge(hedge)}
     from famulus.client.threads import Client
 
     worst = "OK"
@@ -118,6 +123,15 @@ def _headers(given: list[str]) -> dict[str, str]:
         if not name or not sign:
             raise typer.BadParameter(f"{each!r} is not NAME=TEXT", param_hint="--header")
     return {name: text for name, _, text in pairs.values()}
+
+
+def _hedge(given: str | None) -> dict[str, object]:
+    if given is None or given == "p95":
+        return {"hedge": given}
+    try:
+        return {"hedge_after_s": float(given)}
+    except ValueError:
+        raise typer.BadParameter(f"{given!r} is neither a number of seconds nor p95", param_hint="--hedge") from None
 
 
 def _one(client: Any, service: str, body: bytes, **asked: object) -> bytes | OutcomeError:

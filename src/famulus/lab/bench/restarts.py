@@ -5,6 +5,8 @@ broker killed      SIGKILL to all of its processes, and started again
 workers stopped    SIGINT to both workers, one after the other, and each started again
 workers killed     SIGKILL to both workers, one after the other, and each started again
 
+The client goes on meanwhile: tasks are open, and sent, before, while and after it happens.
+
 Each with tasks that should run at least once, and with tasks that run at most once. Of those some cannot be known to
 have run if a part is killed: they are UNKNOWN, and nothing else.
 """
@@ -15,6 +17,7 @@ import signal
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import partial
 
@@ -31,6 +34,8 @@ BODY = b"x" * 100
 TIMEOUT_S = 120.0
 WORKERS = 2
 TIMES = 2
+#: After each window of tasks, while something is restarted: that takes a second or so.
+PAUSE_S = 0.2
 
 Deed = Callable[["Scene"], None]
 
@@ -90,22 +95,39 @@ def told(bodies: int, deed: Deed, at_least_once: bool, times: int = TIMES) -> Co
         scene = Scene(crew, flags, broker, [_worker(crew, broker) for _ in range(WORKERS)])
         outcomes: Counter[str] = Counter()
         with Client(broker.frontend, timeout=TIMEOUT_S) as client:
-            asked = client.map(
-                "echo", [BODY] * bodies, window=WINDOW, ordered=False, errors="return", at_least_once=at_least_once
-            )
-            when = {bodies * number // (times + 1) for number in range(1, times + 1)}
-            for answer in _with_deeds(asked, when, partial(deed, scene)):
+            deeds = Deeds(partial(deed, scene), {bodies * number // (times + 1) for number in range(1, times + 1)})
+            asked = deeds.meanwhile(bodies)
+            for answer in client.map(
+                "echo", asked, window=WINDOW, ordered=False, errors="return", at_least_once=at_least_once
+            ):
                 outcomes[_outcome(answer)] += 1
+            deeds.end()
         return outcomes
 
 
-def _with_deeds(
-    answers: Iterator[bytes | OutcomeError], when: set[int], deed: Callable[[], None]
-) -> Iterator[bytes | OutcomeError]:
-    for number, answer in enumerate(answers):
-        if number in when:
-            deed()
-        yield answer
+class Deeds:
+    """Something is done in a thread of its own, each time when so many tasks have been asked for."""
+
+    def __init__(self, deed: Callable[[], None], when: set[int]) -> None:
+        self._deed = deed
+        self._when = when
+        self._thread = ThreadPoolExecutor(1)
+        self._done: list[Future[None]] = []
+
+    def meanwhile(self, bodies: int) -> Iterator[bytes]:
+        """So slowly, while it is done, that some are left for the end of it."""
+        for number in range(bodies):
+            if number in self._when:
+                self.end()
+                self._done.append(self._thread.submit(self._deed))
+            if number % WINDOW == 0 and self._done and not self._done[-1].done():
+                time.sleep(PAUSE_S)
+            yield BODY
+
+    def end(self) -> None:
+        """Raises whatever went wrong."""
+        for done in self._done:
+            done.result()
 
 
 def _outcome(answer: bytes | OutcomeError) -> str:

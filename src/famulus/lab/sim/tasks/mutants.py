@@ -304,6 +304,15 @@ def _cancelled_waits_on(self: Cancels, task: Task) -> None:
         _cancel(self, task)
 
 
+@OF_ONE_BROKER.breaks(Cancels, "cancel", "cancelled-runs", Invariant.CANCELS)
+def _cancelled_runs(self: Cancels, task: Task) -> None:
+    """A task that waits in the backlog stays there when it is cancelled."""
+    if task.stage == QUEUED:
+        task.is_cancelled = True
+    else:
+        _cancel(self, task)
+
+
 @OF_ONE_BROKER.breaks(Delays, "accept", "any-number-waits", Invariant.BOUNDS)
 def _any_number_waits(self: Delays, task: Task) -> None:
     """Any number of tasks may wait for their time."""

@@ -1,4 +1,4 @@
-"""What a child process says: its answers, and before them parts and progress. The protocol is that of `child`."""
+"""What a child process sends: its answers, and before them parts and progress. The protocol is that of `child`."""
 
 from __future__ import annotations
 
@@ -25,8 +25,8 @@ WAIT: Final = 2
 PROGRESS: Final = 3
 
 
-class Voice:
-    """The child's end. A function may say how far it has got from any thread."""
+class Sender:
+    """Of one child. A function may say how far it has got from any thread."""
 
     def __init__(self, line: socket) -> None:
         self._line = line
@@ -40,7 +40,7 @@ class Voice:
             self._line.sendall(SAID.pack(ANSWER, len(reason), len(trace), len(body)) + reason + trace)
             self._line.sendall(body)
 
-    def say(self, kind: int, body: bytes = b"", place: int = 0) -> None:
+    def send(self, kind: int, body: bytes = b"", place: int = 0) -> None:
         with self._lock:
             self._line.sendall(SAID.pack(kind, place, 0, len(body)) + body)
 
@@ -54,9 +54,9 @@ class Voice:
 class PartsOfChild:
     """The parts of one stream, as `OutgoingParts` in the worker's own process."""
 
-    def __init__(self, line: socket, voice: Voice, last: int, deadline_ns: int) -> None:
+    def __init__(self, line: socket, sender: Sender, last: int, deadline_ns: int) -> None:
         self._line = line
-        self._voice = voice
+        self._sender = sender
         self._added = 0
         self._last = last
         self._deadline_ns = deadline_ns
@@ -66,7 +66,7 @@ class PartsOfChild:
 
     def wait(self) -> str:
         if monotonic_ns() < self._deadline_ns:
-            self._voice.say(WAIT)
+            self._sender.send(WAIT)
             (self._last,) = WANTED.unpack(read(self._line, WANTED.size))
         if monotonic_ns() >= self._deadline_ns:
             return OVER
@@ -74,7 +74,7 @@ class PartsOfChild:
 
     def add(self, body: bytes) -> None:
         self._added += 1
-        self._voice.say(PART, body)
+        self._sender.send(PART, body)
 
 
 def credit_of(header: bytes) -> int:
