@@ -107,7 +107,9 @@ LAYERS = {
     "lab.sim": layer("core wire errors", not_standard=WORLDLY - {"random"}),
     "lab.fuzz": layer("net wire", not_standard=WORLDLY - {"random", "socket", "os"}),
     "lab.synth": Layer(frozenset({"journal", "pipeline.io", "pipeline.run", "pipeline.tables", "errors"}), ANY),
-    "lab.judge": Layer(frozenset({"lab.synth", "journal", "pipeline.io", "pipeline.run", "tables", "errors"}), ANY),
+    "lab.judge": Layer(
+        frozenset({"lab.chaos", "lab.synth", "journal", "pipeline.io", "pipeline.run", "tables", "errors"}), ANY
+    ),
     # Real processes under faults; an admin and a user like any other.
     "lab.chaos": Layer(
         frozenset({"admin", "cli", "client", "lab.processes", "worker", "core", "errors", "__init__"}), ANY

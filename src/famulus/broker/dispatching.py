@@ -287,6 +287,8 @@ class Dispatching:
             self._core.forgive(message[3])
         elif message[2] == inner.IGNORE:
             self._core.sessions.ignore(inner.read_names(message[3]))
+        elif message[2] == inner.DRAIN:
+            self._core.sessions.drain(inner.read_names(message[3]))
         elif message[2] == inner.PRINCIPALS:
             self._on_principals(message[3])
         elif message[2] == inner.PEERS:

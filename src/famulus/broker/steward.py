@@ -403,7 +403,9 @@ class Stewarding:
             offers = inner.write_peers(core.me.name, offers_of(core.located, core.me.name, core.alive(now_ns)))
             lists = core.config.error_workers(core.me.name).values()
             ignored = inner.write_names(sorted({name for names in lists for name in names}))
-            send_some(self._dispatcher, [[b"", inner.PEERS, offers], [b"", inner.IGNORE, ignored]])
+            drained = inner.write_names(core.config.drained_workers(core.me.name))
+            told = ((inner.PEERS, offers), (inner.IGNORE, ignored), (inner.DRAIN, drained))
+            send_some(self._dispatcher, [[b"", *each] for each in told])
             rights = self._tell_principals(core)
             book = book_of(core.located, core.me.name, core.alive(now_ns), self._epoch, rights)
             if book is None and self._book is not None:

@@ -178,7 +178,8 @@ def _worker(session: Session, now_ns: int) -> status.Worker:
     if session.farewell is not None:
         state = "leaving"
     else:
-        state = "ready" if session.ready else "connecting"
+        # It was greeted, and gets no tasks all the same: the config wants that.
+        state = "ready" if session.ready else "drained" if session.greeted_ns else "connecting"
     return status.Worker(
         session.identity.decode("utf-8", "replace"),
         state,

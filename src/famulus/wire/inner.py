@@ -87,6 +87,8 @@ PRINCIPALS: Final = b"principals"
 FORGIVE: Final = b"forgive"
 #: The header of what the steward tells the dispatcher: the names of all workers that the config wants ignored.
 IGNORE: Final = b"ignore"
+#: The header of what the steward tells the dispatcher: the names of all workers that the config wants drained.
+DRAIN: Final = b"drain"
 
 # Kinds of announcements.
 ROUTER_ALIVE: Final = b"alive"

@@ -51,7 +51,7 @@ class Service(Struct, frozen=True, array_like=True):
 
 class Worker(Struct, frozen=True, array_like=True):
     identity: str
-    #: ready, connecting (no PONG yet) or leaving (it said goodbye).
+    #: ready, connecting (no PONG yet), drained (by an admin) or leaving (it said goodbye).
     state: str
     slots: int
     free: int

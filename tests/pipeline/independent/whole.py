@@ -355,6 +355,32 @@ WITH newest AS (
     SELECT service, max(backlog_max) AS backlog_max
     FROM service_loads, newest
     WHERE samples > 0 AND (date + to_hours(hour)) AT TIME ZONE 'UTC' > newest - INTERVAL 24 HOURS GROUP BY service
+), loads AS (
+    SELECT service, family, sum(slots_sum) AS slots, sum(busy_sum) AS busy, sum(saturated_s) AS saturated
+    FROM service_loads, newest
+    WHERE samples > 0 AND (date + to_hours(hour)) AT TIME ZONE 'UTC' > newest - INTERVAL 24 HOURS
+    GROUP BY service, family
+), giving AS (
+    SELECT DISTINCT family FROM service_hours, newest WHERE "at" > newest - INTERVAL 24 HOURS AND delegated_out > 0
+), helpers AS (
+    SELECT one.service, one.family, max_by(other.family, (other.slots - other.busy, other.family)) AS helper
+    FROM loads one JOIN loads other ON one.service = other.service AND one.family != other.family
+    WHERE other.saturated = 0 AND other.slots > 0 AND other.busy * 2 <= other.slots
+        AND one.family NOT IN (SELECT family FROM giving)
+    GROUP BY one.service, one.family
+), refusing AS (
+    SELECT service, max_by(family, (overloaded, family)) AS family FROM (
+        SELECT service, family, sum(overloaded) AS overloaded
+        FROM service_hours, newest WHERE "at" > newest - INTERVAL 24 HOURS GROUP BY service, family
+    ) GROUP BY service
+), sick AS (
+    SELECT service, family, worker, score, last_seen,
+        worker IN (SELECT worker FROM worker_health WHERE score < 60) AS sick
+    FROM worker_health
+), places AS (
+    SELECT service, family, count(*) FILTER (NOT sick) >= count(*) FILTER (sick) AS enough FROM sick GROUP BY ALL
+), needed AS (
+    SELECT DISTINCT worker FROM sick JOIN places USING (service, family) WHERE NOT enough
 ), short AS (
     SELECT service, family, max_by(erlangs_peak >= slots, (slots_missing, erlangs_peak, hour_of_day)) AS over
     FROM capacity WHERE slots_missing > 0 AND wait_share > 0.2 GROUP BY service, family
@@ -375,18 +401,25 @@ WITH newest AS (
     FROM config WHERE starts_with(key, 'principal/') AND event IN ('accepted', 'applied', 'expires')
 ), found AS (
     SELECT if(score < 30, 'critical', 'warning') AS severity, 'bad_worker' AS kind,
-        concat_ws(' ', worker, service) AS subject, NULL AS key, NULL AS value, last_seen
-    FROM worker_health WHERE score < 60
+        concat_ws(' ', worker, service) AS subject,
+        if(worker IN (SELECT worker FROM needed), NULL, 'worker/' || worker) AS key,
+        if(worker IN (SELECT worker FROM needed), NULL, '{"family":"' || family || '","state":"drained"}') AS value,
+        last_seen
+    FROM sick WHERE score < 60
     UNION ALL
-    SELECT if(over, 'critical', 'warning'), 'too_few_slots', concat_ws(' ', service, family), NULL, NULL, newest
-    FROM short, newest
+    SELECT if(over, 'critical', 'warning'), 'too_few_slots', concat_ws(' ', service, family),
+        if(helper IS NULL, NULL, 'family/' || family), '{"fallback_families":["' || helper || '"]}', newest
+    FROM short LEFT JOIN helpers USING (service, family), newest
     UNION ALL
     SELECT 'warning', 'backlog_full', service,
-        if(cure, 'service/' || service, NULL),
-        if(cure, '{"backlog_tasks_max":' || least(10000000, greatest(backlog_max * 2, 10)) || '}', NULL), last_seen
+        if(helper IS NOT NULL, 'family/' || family, if(cure, 'service/' || service, NULL)),
+        if(helper IS NOT NULL, '{"fallback_families":["' || helper || '"]}',
+            if(cure, '{"backlog_tasks_max":' || least(10000000, greatest(backlog_max * 2, 10)) || '}', NULL)), last_seen
     FROM (
         SELECT *, backlog_max IS NOT NULL AND service NOT IN (SELECT service FROM short) AS cure
-        FROM day LEFT JOIN backlogs USING (service) WHERE overloaded > 0 AND overloaded * 100 >= tasks
+        FROM day LEFT JOIN backlogs USING (service) LEFT JOIN refusing USING (service)
+            LEFT JOIN helpers USING (service, family)
+        WHERE overloaded > 0 AND overloaded * 100 >= tasks
     )
     UNION ALL
     SELECT 'warning', 'time_out_short', service, 'service/' || service,

@@ -115,6 +115,8 @@ def test_findings_and_the_edits_that_they_propose(rows: Rows, make: Makes) -> No
             {**hour, "overloaded": 10, "expired": 5},
             {**hour, "service": "slow", "expired": 20, "late": 15, "total_p999_ns": 7_400_000_000},
             {**hour, "service": "short", "overloaded": 500},
+            # It hands over tasks, so it may have fallback families already.
+            {**hour, "service": "short", "family": "north", "overloaded": 300, "delegated_out": 7},
             {**hour, "service": "gone", "no_worker": 900},
             {**hour, "service": "fine", "overloaded": 9, "expired": 100, "late": 3},
             {**hour, "service": "past", "date": at(-3 * DAY).date(), "at": at(-3 * DAY), "overloaded": 1000},
@@ -122,11 +124,21 @@ def test_findings_and_the_edits_that_they_propose(rows: Rows, make: Makes) -> No
         service_loads=rows.of(
             "service_loads",
             *[{**_of(hour), "service": name, "samples": 1, "backlog_max": 600} for name in ("echo", "short")],
+            {**_of(hour), "service": "short", "family": "north", "samples": 9, "slots_sum": 90, "busy_sum": 40,
+             "saturated_s": 1},
+            {**_of(hour), "service": "short", "family": "spare", "samples": 9, "slots_sum": 90, "busy_sum": 45},
+            {**_of(hour), "service": "short", "family": "small", "samples": 9, "slots_sum": 20, "busy_sum": 0},
+            {**_of(hour), "service": "short", "family": "busy", "samples": 9, "slots_sum": 900, "busy_sum": 451},
+            {**_of(hour), "service": "other", "family": "idle", "samples": 9, "slots_sum": 900},
         ),
         worker_health=rows.of(
             "worker_health",
-            {"worker": "w1", "service": "echo", "score": 20, "why": "all of it", "tasks": 7},
-            {"worker": "w2", "service": "echo", "score": 60},
+            {"worker": "w1", "service": "echo", "family": "main", "score": 20, "why": "all of it", "tasks": 7},
+            {"worker": "w2", "service": "echo", "family": "main", "score": 60},
+            # Most of those who do this are sick, and w3 is sick nowhere else.
+            *[{"worker": name, "service": "pair", "family": "main", "score": 10} for name in ("w3", "w4")],
+            {"worker": "w5", "service": "pair", "family": "main", "score": 90},
+            *[{"worker": name, "service": "echo", "family": "main", "score": 90} for name in ("w3", "w5")],
         ),
         broker_minutes=rows.of(
             "broker_minutes",
@@ -168,6 +180,8 @@ def test_findings_and_the_edits_that_they_propose(rows: Rows, make: Makes) -> No
              "wait_share": 1.0, "slots_needed": 9, "slots_missing": 6},
             {"service": "short", "family": "main", "hour_of_day": 8, "slots": 3.0, "erlangs_peak": 2.0,
              "wait_share": 0.9, "slots_needed": 5, "slots_missing": 2},
+            {"service": "short", "family": "north", "hour_of_day": 9, "slots": 10.0, "erlangs_peak": 9.0,
+             "wait_share": 0.7, "slots_needed": 12, "slots_missing": 2},
             {"service": "echo", "family": "main", "slots": 3.0, "wait_share": 0.1, "slots_missing": 2},
         ),
         anomalies=rows.of(
@@ -179,12 +193,15 @@ def test_findings_and_the_edits_that_they_propose(rows: Rows, make: Makes) -> No
     named = {(row["kind"], row["subject"]): row for row in found}
     assert {name: (row["severity"], row["key"], row["value"]) for name, row in named.items()} == {
         ("audit", "no_outcome"): ("critical", None, None),
-        ("bad_worker", "w1 echo"): ("critical", None, None),
+        ("bad_worker", "w1 echo"): ("critical", "worker/w1", '{"family":"main","state":"drained"}'),
+        ("bad_worker", "w3 pair"): ("critical", None, None),
+        ("bad_worker", "w4 pair"): ("critical", None, None),
         ("broker_unstable", "b1"): ("critical", "broker_state/b1", '{"state":"draining"}'),
         ("no_worker", "gone"): ("critical", None, None),
-        ("too_few_slots", "short main"): ("critical", None, None),
+        ("too_few_slots", "short main"): ("critical", "family/main", '{"fallback_families":["spare"]}'),
+        ("too_few_slots", "short north"): ("warning", None, None),
         ("backlog_full", "echo"): ("warning", "service/echo", '{"backlog_tasks_max":1200}'),
-        ("backlog_full", "short"): ("warning", None, None),
+        ("backlog_full", "short"): ("warning", "family/main", '{"fallback_families":["spare"]}'),
         ("config_conflict", "service/echo"): ("warning", "service/echo", None),
         ("crash_lost_tasks", "b3"): ("warning", None, None),
         ("edits_late", "b8"): ("warning", None, None),
@@ -194,9 +211,9 @@ def test_findings_and_the_edits_that_they_propose(rows: Rows, make: Makes) -> No
         ("slow_recovery", "worker_lost w9"): ("info", None, None),
         ("unusual", "echo rate low"): ("info", None, None),
     }
-    assert sorted(row["rank"] for row in found) == list(range(1, 16))
+    assert sorted(row["rank"] for row in found) == list(range(1, 19))
     by_rank = [row["severity"] for row in sorted(found, key=lambda row: row["rank"])]
-    assert by_rank == ["critical"] * 5 + ["warning"] * 8 + ["info"] * 2
+    assert by_rank == ["critical"] * 7 + ["warning"] * 9 + ["info"] * 2
     assert (
         "7 tasks were open, and their outcomes are not known; up to about 31 more"
         in (named["crash_lost_tasks", "b3"]["evidence"])

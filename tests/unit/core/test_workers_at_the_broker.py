@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from famulus.core.clock import NS_PER_MS
+from famulus.core.delivery import ServicePolicy
 from famulus.core.dispatch.bounds import Bounds
 from famulus.core.dispatch.claims import ANSWER_NS, CLAIMANTS_MAX
 from famulus.core.dispatch.error_workers import FAULTS_FORGIVEN
@@ -635,3 +636,84 @@ def test_who_comes_or_goes_while_workers_are_counted_does_no_harm(broker: Broker
     assert counted.all().work["echo"] == (1, 0, 0), "without eve, who had not been counted yet"
     assert "sum" not in counted.work, "as it was"
     assert broker.core.slots() == (2, 0)
+
+
+# -- drained by an admin ------------------------------------------------------------------------------------------
+
+
+def drain(broker: Broker, *identities: str) -> None:
+    broker.core.sessions.drain([identity.encode() for identity in identities])
+    broker.settle()
+
+
+def test_a_drained_worker_answers_what_it_has_gets_no_more_and_is_told_why(broker: Broker) -> None:
+    ann = broker.client("ann")
+    bob = broker.worker("bob", slots=2).starts()
+    ann.asks("echo", b"first")
+    task = bob.gets_task()
+    drain(broker, "bob")
+    told = bob.hears_one()
+    assert (told.kind, told.code) == ("ERROR", "not_allowed")
+    assert "drained" in told.fields["reason"]
+    ann.asks("echo", b"second")
+    bob.answers(task)
+    assert ann.hears_outcome() == "OK"
+    bob.pings()
+    assert bob.hears() == []
+    assert not bob.is_in_lru()
+    amy = broker.worker("amy")
+    amy.connects()
+    amy.says("PING")
+    assert amy.hears()[-1].body == b"second"
+
+
+def test_a_worker_that_is_drained_no_more_is_ready_with_its_next_ping(broker: Broker) -> None:
+    ann = broker.client("ann")
+    bob = broker.worker("bob", slots=2).starts()
+    ann.asks("echo", b"first")
+    bob.gets_task()
+    drain(broker, "bob")
+    assert bob.hears_kinds() == ["ERROR"]
+    drain(broker)
+    ann.asks("echo", b"second")
+    assert bob.hears() == []
+    bob.pings()
+    assert bob.gets_task().body == b"second"
+    # Both of its slots are taken, and no third one came into being meanwhile.
+    ann.asks("echo", b"third")
+    assert bob.hears() == []
+
+
+def test_a_drained_worker_that_connects_is_told_once_and_others_are_let_alone(broker: Broker) -> None:
+    drain(broker, "bob", "nobody")
+    bob, amy = broker.worker("bob"), broker.worker("amy").starts()
+    bob.connects()
+    assert bob.hears_kinds() == ["CONFIG"]
+    bob.says("PING")
+    assert bob.hears_kinds() == ["PONG", "ERROR"]
+    bob.says("PING")
+    drain(broker, "bob")
+    assert bob.hears_kinds() == ["PONG"]
+    assert (bob.is_in_lru(), amy.is_in_lru()) == (False, True)
+
+
+def test_a_drained_worker_stays_out_when_its_service_chooses_otherwise(broker: Broker) -> None:
+    bob = broker.worker("bob").starts()
+    broker.worker("amy").starts()
+    drain(broker, "bob")
+    broker.configure(echo=ServicePolicy(policy="ewma"))
+    ann = broker.client("ann")
+    for _ in range(3):
+        ann.asks("echo")
+    assert bob.hears_kinds() == ["ERROR"]
+    assert not bob.is_in_lru()
+
+
+def test_a_drained_worker_may_leave_and_its_loss_is_noticed(broker: Broker) -> None:
+    bob, amy = broker.worker("bob").starts(), broker.worker("amy").starts()
+    drain(broker, "bob", "amy")
+    bob.says("DISCONNECT")
+    assert bob.hears_kinds() == ["ERROR", "DISCONNECT"]
+    broker.later(2 * LOST_MS)
+    assert amy.hears_kinds() == ["ERROR"]
+    assert not broker.core.sessions.by_peer

@@ -16,7 +16,7 @@ _DELETED: Final = _UNREADABLE + 1
 
 
 def choose(heads: Sequence[SignedEdit]) -> SignedEdit:
-    """For admins, principals and broker states the most restrictive one; otherwise, and among equals, the latest."""
+    """Of what restricts somebody the most restrictive one; otherwise, and among equals, the latest."""
     if len(heads) == 1:
         return heads[0]
     return max(heads, key=weight)
@@ -29,6 +29,10 @@ def weight(signed: SignedEdit) -> tuple[int, int, str]:
 
 def _restriction(edit: Edit) -> int:
     about = schema.subject(edit.key)
+    if about.kind == "worker":
+        # Without a key it is active: so what is deleted or unreadable restricts nothing.
+        value = schema.read(about, edit.value).value if edit.op == "PUT" else None
+        return int(isinstance(value, schema.Worker) and value.state == "drained")
     if about.kind not in GUARDED:
         return 0
     if edit.op == "DEL":

@@ -28,6 +28,7 @@ from famulus.core.config.schema import (
     Service,
     State,
     TrustedKey,
+    Worker,
 )
 from famulus.core.delivery import ServicePolicy
 from famulus.core.objective import Objective
@@ -68,6 +69,7 @@ class Effective(Struct, frozen=True):
     brokers: dict[str, Broker] = {}
     #: The state of each broker.
     broker_states: dict[str, State] = {}
+    workers: dict[str, Worker] = {}
     services: dict[str, ServicePolicy] = {}
     #: The family that each service belongs to; services that belong to none are not listed.
     service_owners: dict[str, str] = {}
@@ -121,6 +123,12 @@ class Effective(Struct, frozen=True):
         of_family = self.family(broker.family).error_workers
         return {f"family/{broker.family}": of_family, f"broker/{identity}": broker.error_workers}
 
+    def drained_workers(self, identity: str) -> list[str]:
+        """Those that this broker should give no more tasks."""
+        broker = self.brokers.get(identity)
+        family = broker.family if broker is not None else ""
+        return sorted(name for name, each in self.workers.items() if (each.family, each.state) == (family, "drained"))
+
     def public_view(self) -> dict[str, Any]:
         """For anybody who looks at the broker over HTTP: all but the admins, about whom nothing leaves the brokers."""
         shown = {name: msgspec.to_builtins(getattr(self, name)) for name in _PUBLIC_FIELDS}
@@ -130,7 +138,7 @@ class Effective(Struct, frozen=True):
 
 
 _PUBLIC_FIELDS: Final = (
-    "version", "digest", "families", "brokers", "broker_states", "services", "service_owners", "objectives"
+    "version", "digest", "families", "brokers", "broker_states", "workers", "services", "service_owners", "objectives"
 )  # fmt: skip
 
 
@@ -201,6 +209,8 @@ class _Builder:
             case BrokerState():
                 self._states[about.name] = value.state
                 self._wishes.append(about.name)
+            case Worker():
+                config.workers[about.name] = value
             case Service():
                 config.services[about.name] = value.rules()
                 if value.objective is not None:
@@ -249,6 +259,8 @@ class _Builder:
             for other in sorted({*family.preferred_brokers.values(), *family.preferred_brokers_of_services.values()}):
                 there = other in brokers and brokers[other].family == name
                 yield f"family/{name}", other, {other} if there else (), "broker {} in it to be preferred"
+        for name, worker in self._config.workers.items():
+            yield f"worker/{name}", worker.family, families, "family {}: no broker does what it says"
         for service, owner in self._config.service_owners.items():
             yield f"service/{service}", owner, families, "family {} to own it"
         for key, trusted in self._config.trusted_keys.items():

@@ -5,6 +5,7 @@
 | `family/<name>`            | `Family`: where its tasks go when it cannot serve them, and its defaults     |
 | `broker/<identity>`        | `Broker`: where it is, what it serves, and its public key                    |
 | `broker_state/<identity>`  | `BrokerState`: what an admin wants of it                                     |
+| `worker/<identity>`        | `Worker`: what an admin wants of it, and of which family it is                |
 | `service/<name>`           | `Service`: what holds for its tasks, and which family it belongs to          |
 | `admin/<family>/<name>`    | `Admin`: its public key. The name has no slash, the family may               |
 | `principal/<name>`         | `Principal`: who may connect, by which keys, and what it may call and serve  |
@@ -105,6 +106,13 @@ class BrokerState(Struct, frozen=True):
     state: State
 
 
+class Worker(Struct, frozen=True):
+    #: Whose brokers do what it says, and whose admins may change it.
+    family: _Name
+    #: A drained one stays connected and answers what it has, but gets no more tasks.
+    state: Literal["active", "drained"] = "active"
+
+
 class Service(DeclaredService, frozen=True):
     #: The family whose admins alone may change it; if empty, any admin may.
     owner: Annotated[str, Meta(max_length=limits.NAME_CHARS_MAX)] = ""
@@ -157,12 +165,13 @@ class Revoked(Struct, frozen=True):
     kept: tuple[str, ...] = ()
 
 
-Value = Family | Broker | BrokerState | Service | Admin | Principal | TrustedKey | Revoked
+Value = Family | Broker | BrokerState | Worker | Service | Admin | Principal | TrustedKey | Revoked
 
 KINDS: Final[dict[str, type[Value]]] = {
     "family": Family,
     "broker": Broker,
     "broker_state": BrokerState,
+    "worker": Worker,
     "service": Service,
     "admin": Admin,
     "principal": Principal,
@@ -172,7 +181,9 @@ KINDS: Final[dict[str, type[Value]]] = {
 
 
 #: For kinds whose values name the family that they belong to: the field that does.
-OWNED: Final = {"broker": "family", "trusted_key": "family", "revoked": "family", "service": "owner"}
+OWNED: Final = {
+    "broker": "family", "worker": "family", "trusted_key": "family", "revoked": "family", "service": "owner"
+}  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)

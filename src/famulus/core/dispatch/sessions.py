@@ -35,6 +35,10 @@ _NO_RIGHT: Final = write_error(reasons.NOT_ALLOWED, "what this worker may serve 
 _PING: Final = write("PING", "REQUEST")
 _FULL: Final = write_error(reasons.OVERLOAD, "this broker has all the workers or services it can hold")
 _NAMED: Final = write_error(reasons.NOT_ALLOWED, "this worker is on the list of error workers of the config")
+_DRAINED: Final = write_error(
+    reasons.NOT_ALLOWED,
+    "an admin has drained this worker: it gets no more tasks until its key in the config is removed",
+)
 _CLOSED: Final = write_error(reasons.DISABLED, "this broker is shutting down")
 
 # Why a worker was lost, for the journal: codes, as everywhere.
@@ -67,6 +71,8 @@ class Sessions:
         self.by_peer: dict[bytes, Session] = {}
         self.by_identity: dict[bytes, Session] = {}
         self.error_workers = ErrorWorkers()
+        #: Identities of workers that the config wants drained.
+        self.drained: frozenset[bytes] = frozenset()
         self.claims = Claims()
         #: The broker is draining: nobody may connect.
         self.closed = False
@@ -163,9 +169,14 @@ class Sessions:
     def pong(self, session: Session, envelope: bytes, pong: bytes, seen_ns: int) -> None:
         """Answer a PING that arrived at `seen_ns`. The first one makes its worker ready."""
         self._out.workers.append([session.peer, envelope, pong, b""])
-        if not session.ready and session.farewell is None:
+        if session.ready or session.farewell is not None:
+            return
+        if session.identity not in self.drained:
             self._assignment.enter(session, seen_ns)
             self._facts.worker(session, b"ready", self._now.ns)
+        elif not session.greeted_ns:
+            session.greeted_ns = seen_ns
+            self._say_drained(session)
 
     def fault(self, peer: bytes, answer: Frames) -> None:
         """A worker, or a stranger at the backend, broke the protocol: it is told, and eventually ignored."""
@@ -188,6 +199,21 @@ class Sessions:
             if session is not None:
                 self._out.workers.append([session.peer, b"", _NAMED, b""])
                 self._lose([session], _FAULTS)
+
+    def drain(self, identities: list[bytes]) -> None:
+        """The workers that get no more tasks, according to the config now. Whoever is one no more is ready again soon:
+        with its next PONG.
+        """
+        self.drained = frozenset(identities)
+        for identity in identities:
+            session = self.by_identity.get(identity)
+            if session is not None and session.ready:
+                session.leave()
+                self._say_drained(session)
+
+    def _say_drained(self, session: Session) -> None:
+        self._out.workers.append([session.peer, b"", _DRAINED, b""])
+        self._facts.worker(session, b"drained", self._now.ns, len(session.running))
 
     def check_rights(self, accounts: dict[bytes, Account]) -> None:
         """The config says anew who may serve what: whoever serves more than it may is told, and dropped at once.

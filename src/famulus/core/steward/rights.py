@@ -37,6 +37,8 @@ def touched_families(config: Effective, draft: Draft) -> set[str]:
     families = {schema.owner_in(about.kind, draft.value)} if about.kind in schema.OWNED else set()
     if about.kind in ("broker", "broker_state") and about.name in config.brokers:
         families.add(config.brokers[about.name].family)
+    if about.kind == "worker" and about.name in config.workers:
+        families.add(config.workers[about.name].family)
     if about.kind in ("trusted_key", "revoked"):
         known = config.trusted_keys.get(about.name) or config.revoked.get(about.name)
         families.add(known.family if known is not None else "")

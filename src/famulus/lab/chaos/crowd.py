@@ -44,6 +44,8 @@ class Client(Program):
 
 class Crowd(Network):
     def __init__(self, folder: Path, lan: Lan, brokers: int, workers: int, clients: int, callers: int) -> None:
+        #: All brokers write to it.
+        self.journal = folder / "journal"
         # The last one is of another family, on which the first one falls back.
         families = ["main"] * (brokers - 1) + ["reserve"]
         known = [_broker(f"b{number}", family, folder, lan) for number, family in enumerate(families, 1)]
@@ -106,5 +108,5 @@ class Crowd(Network):
 def _broker(name: str, family: str, folder: Path, lan: Lan) -> Broker:
     machine = lan.machine(name)
     web = ("--http-host", machine.host, "--http-port", "0")
-    journal = ("--journal-folder", str(folder / f"{name}.journal"))
+    journal = ("--journal-folder", str(folder / "journal"))
     return Broker(name, family, folder, machine, lan.ports(), *web, *journal, "--drain-ms", "3000")

@@ -6,16 +6,19 @@ import heapq
 import itertools
 import signal
 from collections.abc import Callable, Sequence
+from contextlib import closing
 from functools import partial
+from pathlib import Path
 from random import Random
 from time import monotonic, sleep
 
 from famulus.errors import FamulusError
 from famulus.lab.chaos.crowd import Crowd
 from famulus.lab.chaos.edits import Admin
+from famulus.lab.chaos.lan import Loopback, Namespaces, can_have_namespaces
 from famulus.lab.chaos.ledgers import first_success, read_client
 from famulus.lab.chaos.logs import Logs
-from famulus.lab.chaos.plan import PARTING, Fault
+from famulus.lab.chaos.plan import PARTING, Fault, plan
 from famulus.lab.processes import send_signal
 
 TURN_S = 0.02
@@ -30,6 +33,23 @@ AWAY_S = 0.5
 Tell = Callable[[str], None]
 
 
+def carry_out(
+    folder: Path, brokers: int, workers: int, clients: int, callers: int, seed: int, seconds: float, tell: Tell,
+    *, lan: bool = True,
+) -> Run:  # fmt: skip
+    """Start everybody, let the faults of this seed strike, and stop everybody. With `lan`, machines can be cut off."""
+    parting = lan and can_have_namespaces()
+    if not parting:
+        tell("nobody is cut off: that takes network namespaces, so root and ip")
+    machines = Namespaces() if parting else Loopback()
+    with closing(Crowd(folder, machines, brokers, workers, clients, callers)) as network:
+        names = (list(network.brokers), list(network.workers), list(network.clients))
+        run = Run(network, plan(seed, seconds, *names, parting=parting), seed, tell)
+        run.parting = parting
+        run.go(seconds)
+    return run
+
+
 class Run:
     def __init__(self, network: Crowd, faults: Sequence[Fault], seed: int, tell: Tell) -> None:
         self.network = network
@@ -41,11 +61,13 @@ class Run:
         #: What is to be done, by its instant.
         self._agenda: list[tuple[float, int, Callable[[], object]]] = []
         self._faults = faults
-        #: The number of the current parting.
+        #: The number of the current one.
         self._parting = 0
         #: When each fault struck, on the clock of the ledgers.
         self.struck: list[tuple[float, Fault]] = []
         self.violations: list[str] = []
+        #: Whether machines could be cut off.
+        self.parting = False
         self.began_s = 0.0
         #: The most by which one of our own turns took longer than it should.
         self.lag_s = 0.0
@@ -92,9 +114,11 @@ class Run:
     # -- faults -------------------------------------------------------------------------------------------------
 
     def _strike(self, fault: Fault) -> None:
+        verb, _, part = fault.kind.partition("_")
+        if verb in ("kill", "stop", "drain") and not self.network[fault.whom[0]].pids(part):
+            return  # It is away already, so nothing happens to it.
         self._tell(str(fault))
         self.struck.append((monotonic(), fault))
-        verb, _, part = fault.kind.partition("_")
         if fault.kind in PARTING:
             self._part(fault)
         elif fault.kind == "edit_config":

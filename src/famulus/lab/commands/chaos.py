@@ -7,7 +7,6 @@ import shutil
 import sys
 import tempfile
 from collections import Counter
-from contextlib import closing
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -50,30 +49,20 @@ def chaos(
 
     Example: famulus chaos --seconds 300 --seed 7
     """
-    from famulus.lab.chaos.crowd import Crowd
-    from famulus.lab.chaos.lan import Loopback, Namespaces, can_have_namespaces
-    from famulus.lab.chaos.plan import plan
-    from famulus.lab.chaos.run import Run
+    from famulus.lab.chaos.run import carry_out
 
     if folder is not None and folder.exists():
         raise SettingsError(f"--folder: {folder} is there already")
     place = folder or Path(tempfile.mkdtemp(prefix="chaos-"))
     place.mkdir(parents=True, exist_ok=True)
-    parting = lan and can_have_namespaces()
     tell = partial(print, file=sys.stderr if as_json else sys.stdout, flush=True)
-    if not parting:
-        tell("nobody is cut off: that takes network namespaces, so root and ip")
-    machines = Namespaces() if parting else Loopback()
     try:
-        with closing(Crowd(place, machines, brokers, workers, clients, callers)) as network:
-            names = (list(network.brokers), list(network.workers), list(network.clients))
-            run = Run(network, plan(seed, seconds, *names, parting=parting), seed, tell)
-            run.go(seconds)
+        run = carry_out(place, brokers, workers, clients, callers, seed, seconds, tell, lan=lan)
     except KeyboardInterrupt:
         if folder is None:
             shutil.rmtree(place, ignore_errors=True)
         raise
-    report = _report(run, seed, seconds, parting, str(place))
+    report = _report(run, seed, seconds, str(place))
     violations = report["violations"]
     if not violations and folder is None:
         shutil.rmtree(place, ignore_errors=True)
@@ -81,7 +70,7 @@ def chaos(
     raise typer.Exit(ExitCode.FAILED if violations else ExitCode.DONE)
 
 
-def _report(run: Run, seed: int, seconds: float, parting: bool, folder: str) -> dict[str, Any]:
+def _report(run: Run, seed: int, seconds: float, folder: str) -> dict[str, Any]:
     from famulus.lab.chaos.ledgers import weigh
 
     network = run.network
@@ -91,7 +80,7 @@ def _report(run: Run, seed: int, seconds: float, parting: bool, folder: str) -> 
     return {
         "seed": seed,
         "seconds": seconds,
-        "parting": parting,
+        "parting": run.parting,
         **figures,
         "faults": dict(sorted(Counter(fault.kind for _, fault in run.struck).items())),
         "edits_acknowledged": sum(map(len, run.admin.acknowledged.values())),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import tempfile
 import time
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -22,6 +23,9 @@ if TYPE_CHECKING:
 def judge(
     seeds: Annotated[int, typer.Option("--seeds", metavar="N", min=1, help="Journals to judge by.")] = 20,
     first: Annotated[int, typer.Option("--first", metavar="SEED", min=0, help="The seed of the first one.")] = 1,
+    chaos: Annotated[
+        float, typer.Option("--chaos", metavar="SECONDS", min=0, help="Judge by real runs of chaos that long instead.")
+    ] = 0.0,
     master: MasterOption = None,
     conf: ConfOption = None,
     as_json: JsonOption = False,
@@ -33,6 +37,10 @@ def judge(
     findings are compared with what was planted. Recall is the share of troubles that were found, and precision the
     share of findings that are about one.
 
+    With --chaos nothing is invented and nothing planted: for each seed, a real network is killed, stopped and cut off
+    for that long, as `famulus chaos` does. Then each finding has to be explained by a fault that struck, and a crash
+    whose traces are all there has to be found.
+
     Exit code: 0 if recall is 1 and precision at least 0.98; 1 if not. The same seed makes the same journal.
 
     Examples:
@@ -40,16 +48,22 @@ def judge(
     famulus pipeline judge
 
     famulus pipeline judge --seeds 1 --first 7
+
+    famulus pipeline judge --seeds 2 --chaos 60
     """
-    from famulus.lab.judge.judging import judge as run
+    from famulus.lab.judge.judging import judge as by_invented
     from famulus.lab.judge.score import Score
+    from famulus.lab.judge.upheaval import judge_chaos as by_chaos
 
     score, began = Score(), time.monotonic()
     with (
         tempfile.TemporaryDirectory(prefix="famulus-judge-") as scratch,
         spark_session(master, conf, brief=True) as spark,
     ):
-        for judged in run(spark, range(first, first + seeds), Path(scratch)):
+        chosen, folder = range(first, first + seeds), Path(scratch)
+        tell = partial(typer.echo, err=True)
+        run = by_chaos(spark, chosen, chaos, folder, tell) if chaos else by_invented(spark, chosen, folder)
+        for judged in run:
             score.journals.append(judged)
             if not as_json:
                 _show(judged)

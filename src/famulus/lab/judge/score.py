@@ -25,9 +25,12 @@ class Judged:
     found: int
 
 
-def compare(seed: int, expected: Mapping[Named, str], found: Collection[Named]) -> Judged:
+def compare(
+    seed: int, expected: Mapping[Named, str], found: Collection[Named], explained: Collection[Named] = ()
+) -> Judged:
+    """`explained`: what is right if it is found, and need not be found."""
     missed = {finding: truth for finding, truth in expected.items() if finding not in found}
-    false = tuple(sorted(set(found) - set(expected)))
+    false = tuple(sorted(set(found) - set(expected) - set(explained)))
     return Judged(seed, missed, false, len(expected), len(set(found)))
 
 

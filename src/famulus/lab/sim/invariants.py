@@ -19,6 +19,7 @@ class Invariant(StrEnum):
     STREAMS = "streams"
     HEDGES = "hedges"
     DELAYS = "delays"
+    DRAINED = "drained"
     NOTHING_LEFT = "nothing left"
     # Of an overloaded broker.
     GOODPUT = "goodput"

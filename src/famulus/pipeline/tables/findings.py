@@ -1,8 +1,8 @@
 """What an admin should do: each with its evidence and, where there is one, the edit of the config that would do it.
 
 Their texts are in `findings.toml`. The rules look at the last day of data, the audit's at the last week. Values
-of edits name only the fields to change: the journal does not know what else is under a key. A worker that does harm
-could only be added to a list (`error_workers`) that the journal does not know, so there is only advice for it.
+of edits name only the fields to change: the journal does not know what else is under a key. A list is set as a whole,
+so it is proposed only where nothing suggests that there is one.
 """
 
 from __future__ import annotations
@@ -57,11 +57,14 @@ def findings(
     objectives: DataFrame,
 ) -> DataFrame:
     end = F.greatest(newest(service_hours, "at"), newest(broker_minutes, "minute"))
-    day = cached(service_hours.transform(_since, end, "at", DAY_H).transform(_services))
+    hours = service_hours.transform(_since, end, "at", DAY_H)
+    day = cached(hours.transform(_services))
+    loads = cached(service_loads.transform(_loads, end))
+    helpers = cached(_helpers(loads, hours))
     found = [
         _bad_workers(worker_health),
-        _too_few_slots(capacity, end),
-        _backlog_full(day, _backlogs(service_loads, end), capacity),
+        _too_few_slots(capacity, helpers, end),
+        _backlog_full(day, loads, capacity, helpers),
         _time_out_short(day),
         _no_worker(day),
         _broker_unstable(broker_minutes.transform(_since, end, "minute", DAY_H)),
@@ -119,18 +122,53 @@ def _since(rows: DataFrame, end: Column, column: str, hours: int) -> DataFrame:
 
 def _services(hours: DataFrame) -> DataFrame:
     names = ("tasks", "overloaded", "no_worker", "expired", "late")
-    return hours.groupBy("service").agg(
+    of_family = hours.groupBy("service", "family").agg(
         *[F.sum(name).alias(name) for name in names],
         F.max("total_p999_ns").alias("total_p999_ns"),
         F.max("at").alias("last_seen"),
     )
+    return of_family.groupBy("service").agg(
+        # The one that turned the most away.
+        F.max(F.struct("overloaded", "family"))["family"].alias("family"),
+        *[F.sum(name).alias(name) for name in names],
+        F.max("total_p999_ns").alias("total_p999_ns"),
+        F.max("last_seen").alias("last_seen"),
+    )
 
 
-def _backlogs(service_loads: DataFrame, end: Column) -> DataFrame:
+def _loads(service_loads: DataFrame, end: Column) -> DataFrame:
+    """By service and family."""
     at = F.to_timestamp(F.col("date")) + F.make_dt_interval(hours=F.col("hour"))
     # Without a sample, all that is known there is an objective.
     recent = service_loads.where("samples > 0").withColumn("at", at).transform(_since, end, "at", DAY_H)
-    return recent.groupBy("service").agg(F.max("backlog_max").alias("backlog_max"))
+    sums = [F.sum(name).alias(name) for name in ("slots_sum", "busy_sum", "saturated_s")]
+    return recent.groupBy("service", "family").agg(F.max("backlog_max").alias("backlog_max"), *sums)
+
+
+def _helpers(loads: DataFrame, hours: DataFrame) -> DataFrame:
+    """For a service and a family, another family that has workers for it with little to do.
+
+    There is none for a family whose brokers hand over tasks: it may have fallback families already, in an order that
+    nobody here knows.
+    """
+    idle = loads.where("saturated_s = 0 AND slots_sum > 0 AND busy_sum * 2 <= slots_sum")
+    others = idle.select("service", F.col("family").alias("helper"), F.expr("slots_sum - busy_sum").alias("free"))
+    giving = hours.groupBy("family").agg(F.sum("delegated_out").alias("given")).where("given > 0").select("family")
+    return (
+        loads.select("service", "family")
+        .join(others, on="service", how="inner")
+        .where("family <> helper")
+        .groupBy("service", "family")
+        .agg(F.max(F.struct("free", "helper"))["helper"].alias("helper"))
+        .join(giving, on="family", how="left_anti")
+    )
+
+
+def _help() -> dict[str, Column]:
+    """The edit by which the family gets that help, where there is a `helper`."""
+    fields = F.to_json(F.struct(F.array("helper").alias("fallback_families")))
+    there = F.col("helper").isNotNull()
+    return {"key": F.when(there, said("family/{family}")), "value": F.when(there, fields)}
 
 
 def _each(rows: DataFrame, keys: Sequence[str], at: str, **more: Column) -> DataFrame:
@@ -147,8 +185,29 @@ def _is_common(column: str) -> Column:
 
 
 def _bad_workers(worker_health: DataFrame) -> DataFrame:
-    severity = F.when(F.col("score") < SCORE_BAD, "critical").otherwise("warning")
-    return _finding("bad_worker", worker_health.where(F.col("score") < SCORE_LOW), severity=severity)
+    """It is drained if that leaves enough to do its work: of no service more sick workers than others."""
+    is_bad = F.col("score") < SCORE_LOW
+    of_worker, of_service = Window.partitionBy("worker"), Window.partitionBy("service", "family")
+    is_sick = F.max(is_bad).over(of_worker)
+    rows = (
+        worker_health.withColumn("sick", is_sick)
+        .withColumn("others", F.count_if(~F.col("sick")).over(of_service) - F.count_if("sick").over(of_service))
+        .withColumn("fewest", F.min("others").over(of_worker))
+        .where(is_bad)
+    )
+    can_go = F.col("fewest") >= 0
+    wanted = F.to_json(F.struct("family", F.lit("drained").alias("state")))
+    well = "Drain it: it answers what it has, and the others do its work. Then look at its machine; when it is well,"
+    return _finding(
+        "bad_worker",
+        rows,
+        severity=F.when(F.col("score") < SCORE_BAD, "critical").otherwise("warning"),
+        key=F.when(can_go, said("worker/{worker}")),
+        value=F.when(can_go, wanted),
+        cure=F.when(can_go, said(well + " take it back: famulus config unset worker/{worker}")).otherwise(
+            said("Look at {worker} and its machine. Without it there would be too few: start others first.")
+        ),
+    )
 
 
 def _worst_hours(capacity: DataFrame) -> DataFrame:
@@ -160,8 +219,15 @@ def _worst_hours(capacity: DataFrame) -> DataFrame:
     return capacity.join(hours, on=[*keys, "hour_of_day"], how="inner")
 
 
-def _too_few_slots(capacity: DataFrame, end: Column) -> DataFrame:
-    rows = capacity.transform(_worst_hours).withColumn("newest", end).where("newest IS NOT NULL")
+def _too_few_slots(capacity: DataFrame, helpers: DataFrame, end: Column) -> DataFrame:
+    rows = (
+        capacity.transform(_worst_hours)
+        .withColumn("newest", end)
+        .where("newest IS NOT NULL")
+        .join(helpers, on=["service", "family"], how="left")
+    )
+    more = "Start workers until {service} has {slots_needed:# slot|# slots} at that time of day."
+    borrow = "Let family {helper} help, most of whose slots for it are free; or start workers, which no edit can do."
     return _finding(
         "too_few_slots",
         rows,
@@ -169,28 +235,34 @@ def _too_few_slots(capacity: DataFrame, end: Column) -> DataFrame:
         last_seen="newest",
         hour=F.format_string("%02d", "hour_of_day"),
         wait=F.col("wait_share") * 100,
+        cure=F.when(F.col("helper").isNotNull(), said(borrow)).otherwise(said(more)),
+        **_help(),
     )
 
 
-def _backlog_full(day: DataFrame, backlogs: DataFrame, capacity: DataFrame) -> DataFrame:
-    """A longer backlog absorbs a burst; where slots are always short, it would only make everybody wait."""
+def _backlog_full(day: DataFrame, loads: DataFrame, capacity: DataFrame, helpers: DataFrame) -> DataFrame:
+    """Another family may have slots that are free. If not, a longer backlog takes up a burst; where slots are always
+    short, it would only make everybody wait.
+    """
     short = capacity.transform(_worst_hours).select("service", F.lit(True).alias("short")).distinct()
     rows = (
         day.where(_is_common("overloaded"))
-        .join(backlogs, on="service", how="left")
+        .join(loads.groupBy("service").agg(F.max("backlog_max").alias("backlog_max")), on="service", how="left")
         .join(short, on="service", how="left")
+        .join(helpers, on=["service", "family"], how="left")
     )
     is_cure = F.col("short").isNull() & F.col("backlog_max").isNotNull()
     longer = F.least(F.lit(_BACKLOG_TASKS_MAX), F.greatest(F.col("backlog_max") * 2, F.lit(10)))
+    help_of = _help()
     return _finding(
         "backlog_full",
         rows,
-        key=F.when(is_cure, said("service/{service}")),
-        value=F.when(is_cure, F.to_json(F.struct(longer.alias("backlog_tasks_max")))),
+        key=F.coalesce(help_of["key"], F.when(is_cure, said("service/{service}"))),
+        value=F.coalesce(help_of["value"], F.when(is_cure, F.to_json(F.struct(longer.alias("backlog_tasks_max"))))),
         most=F.coalesce(F.col("backlog_max").cast("string"), F.lit("an unknown number")),
-        cure=F.when(is_cure, "Let more tasks wait, so that a burst is taken up.").otherwise(
-            "Add slots: a longer backlog would not help where slots are short all the time."
-        ),
+        cure=F.when(F.col("helper").isNotNull(), said("Let family {helper} help: most of its slots for it are free."))
+        .when(is_cure, "Let more tasks wait, so that a burst is taken up.")
+        .otherwise("Add slots: a longer backlog would not help where slots are short all the time."),
     )
 
 

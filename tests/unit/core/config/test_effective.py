@@ -158,6 +158,29 @@ def test_a_state_that_was_deleted_elsewhere_is_disabled(settled: Network, state:
     assert config.conflicts[0].chosen == deleted.id
 
 
+@pytest.mark.parametrize("other", [{"family": "a", "state": "active"}, {"family": "a", "state": "asleep"}, None])
+def test_a_worker_is_drained_if_any_edit_says_so_however_early(settled: Network, other: Any) -> None:
+    drained = settled.put("worker/w1", {"family": "a", "state": "drained"}, hlc=1)
+    if other is None:
+        settled.delete("worker/w1", hlc=900)
+    else:
+        settled.put("worker/w1", other, hlc=900)
+    config = read(settled)
+    assert config.drained_workers("b2") == ["w1"]
+    assert config.conflicts[0].chosen == drained.id
+
+
+def test_a_worker_is_drained_at_the_brokers_of_its_family_alone_until_that_is_taken_back(settled: Network) -> None:
+    settled.put("family/b", {})
+    add_broker(settled, "b3", family="b")
+    first = settled.put("worker/w1", {"family": "b", "state": "drained"})
+    settled.put("worker/w2", {"family": "b"})
+    config = read(settled)
+    assert [config.drained_workers(name) for name in ("b2", "b3", "nobody")] == [[], ["w1"], []]
+    settled.delete("worker/w1", [first])
+    assert read(settled).drained_workers("b3") == []
+
+
 # -- what cannot be used ------------------------------------------------------------------------------------------
 
 
@@ -165,6 +188,7 @@ def test_dangling_references_are_flagged(network: Network) -> None:
     network.put("family/b", {"fallback_families": ["nobody", "b"]})
     network.put("broker_state/ghost", {"state": "active"})
     network.put("admin/z/ann", {"hash": "h"})
+    network.put("worker/w1", {"family": "z", "state": "drained"})
     config = read(network)
     assert set(config.warnings) == {
         Notice("broker/b2", "there is no family 'a': it belongs to none"),
@@ -172,6 +196,7 @@ def test_dangling_references_are_flagged(network: Network) -> None:
         Notice("family/b", "there is no family 'nobody' to fall back on"),
         Notice("broker_state/ghost", "there is no broker 'ghost'"),
         Notice("admin/z/ann", "there is no family 'z'"),
+        Notice("worker/w1", "there is no family 'z': no broker does what it says"),
     }
     assert set(config.brokers) == {"b2", "root"}, "peers must still find it, to learn of the family"
     assert config.broker_states.keys() == config.brokers.keys()

@@ -55,6 +55,8 @@ PLACE = {"host": "h", "public_key": "k"}
         # A state says nothing about families, whatever is in it.
         ("broker_state/b2", {"state": "disabled", "family": "a"}, {"b"}),
         ("broker_state/b9", {"state": "disabled"}, set()),
+        ("worker/w1", {"family": "a", "state": "drained"}, {"a"}),
+        ("worker/w1", None, set()),
         ("trusted_key/k1", {"family": "b"}, {"b"}),
         ("trusted_key/k1", {"family": 7}, set()),
         ("trusted_key/k1", None, set()),
@@ -157,3 +159,13 @@ def test_an_owner_that_there_is_not_is_said(network: Network) -> None:
 
 def test_a_blank_family_is_the_default_one_also_where_rights_are_checked(config: Effective) -> None:
     assert touched_families(config, draft("broker/b9", PLACE | {"family": " "})) == {"main"}
+
+
+def test_a_worker_is_drained_and_taken_back_by_the_admins_of_the_family_that_it_names(network: Network) -> None:
+    wanted = draft("worker/w1", {"family": "b", "state": "drained"})
+    assert refusal(network["b1"].core.config, ["a"], wanted)
+    assert not refusal(network["b1"].core.config, ["b"], wanted)
+    network["b1"].edits("worker/w1", {"family": "b", "state": "drained"})
+    for value in (None, {"family": "a", "state": "active"}):
+        assert "family 'b'" in refusal(network["b1"].core.config, ["a"], draft("worker/w1", value))
+        assert not refusal(network["b1"].core.config, ["a", "b"], draft("worker/w1", value))

@@ -137,6 +137,11 @@ def _check_guarded(key: str, heads: Sequence[SignedEdit], amount: Effective) -> 
         demand(admin not in amount.admins.get(family, {}), Invariant.RIGHTS, f"{key} was revoked and is authorised")
     if kind == "principal":
         _check_principal(name, heads, amount)
+    if kind == "worker":
+        wanted = any(signed.edit.op == "PUT" and signed.edit.value["state"] == "drained" for signed in heads)
+        found = amount.workers.get(name)
+        is_drained = found is not None and found.state == "drained"
+        demand(is_drained == wanted, Invariant.RIGHTS, f"whether {name} is drained is not what all edits say")
     if kind == "broker_state" and name in amount.brokers:
         disabled = deleted or any(signed.edit.value == {"state": "disabled"} for signed in heads)
         is_so = amount.broker_states[name] == "disabled"

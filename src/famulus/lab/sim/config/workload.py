@@ -320,6 +320,8 @@ class Admin:
                 return {"state": random.choice(["joining", "active", "disabled", "draining", "asleep"])}
             case "service":
                 return {"max_attempts": random.randint(0, 5)}
+            case "worker":
+                return {"family": "a", "state": random.choice(["active", "drained", "asleep"])}
             case "principal":
                 return principal_value(random)
             case "admin":
@@ -343,6 +345,7 @@ def _keys(names: list[str]) -> list[str]:
         "admin/a/ann",
         "admin/b/bob",
         "principal/shop",
+        "worker/w1",
         f"broker/{names[1]}",
         f"broker_state/{names[0]}",
         f"broker_state/{names[1]}",

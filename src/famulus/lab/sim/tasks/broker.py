@@ -16,6 +16,7 @@ from famulus.core.routing.book import Book
 from famulus.core.routing.router import Router
 from famulus.core.steward.principals import public_key_of
 from famulus.lab.sim.actor import BATCH_MAX, Doors
+from famulus.lab.sim.invariants import Broken, Invariant
 from famulus.lab.sim.network import DELAY_NS_MAX, Frames, Link, Plug, delay_ns
 from famulus.lab.sim.tasks.access import Access, Heard
 from famulus.lab.sim.tasks.affinity import Affinity
@@ -80,6 +81,9 @@ class Broker(Doors):
         self._leaves = False
         self.open_doors("client", "worker", "router")
         self._offers: list[list[inner.PeerOffer]] = []
+        #: Workers that the config wants drained, as the dispatcher was told; None: nothing new.
+        self._drained: frozenset[bytes] = frozenset()
+        self._drained_news: list[str] | None = None
         self._told: list[inner.Principals] = []
         self._principals = inner.Principals({}, {}, True, {})
         self._clients_gone: list[bytes] = []
@@ -143,6 +147,10 @@ class Broker(Doors):
 
     def on_offers(self, offers: list[inner.PeerOffer]) -> None:
         self._offers.append(offers)
+        self.wake_at(self.clock.now_ns)
+
+    def on_drained(self, workers: list[str]) -> None:
+        self._drained_news = workers
         self.wake_at(self.clock.now_ns)
 
     def on_principals(self, told: inner.Principals) -> None:
@@ -220,6 +228,7 @@ class Broker(Doors):
             core.on_tick()
         core.flush(self)
         check_step(core, now_ns)
+        self._check_drained()
         if self._affinity is not None:
             self._affinity.after_run()
         self.watcher.after_run(self.links["client"].keys() | set(self._clients_gone))
@@ -229,6 +238,13 @@ class Broker(Doors):
             self._take_leave()
         else:
             self.wake_at(max(min(core.next_due_ns, self._report_ns), now_ns + 1))
+
+    def _check_drained(self) -> None:
+        """None of them may be given a task from the moment when the dispatcher hears of it."""
+        for name in self._drained:
+            session = self.core.sessions.by_identity.get(name)
+            if session is not None and any(session in service.chooser.listed() for service in session.services):
+                raise Broken(Invariant.DRAINED, f"{name!r} is drained, and may still be given tasks")
 
     def _take_leave(self) -> None:
         """From now on it reads nothing; it ends when its last words have had time to arrive."""
@@ -251,6 +267,11 @@ class Broker(Doors):
             if told != self._principals:
                 self._take_principals(told)
         self._told.clear()
+        if self._drained_news is not None:
+            drained = [name.encode() for name in self._drained_news]
+            self.core.sessions.drain(drained)
+            self.world.events["drained by an admin"] += len(set(drained) - self._drained)
+            self._drained, self._drained_news = frozenset(drained), None
         all_offers, self._offers = self._offers, []
         for offers in all_offers:
             with self.watcher.peer_loss():

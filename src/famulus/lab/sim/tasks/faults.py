@@ -44,6 +44,20 @@ def drain_worker(tasks: Tasks) -> None:
         worker.wake_at(tasks.clock.now_ns)
 
 
+def drain_by_config(tasks: Tasks) -> None:
+    """An admin says so at any broker; later it is taken back, perhaps at one that has not heard of it yet."""
+    there = tasks.admin.stewards()
+    serving = [(worker, tasks.family_of(worker)) for worker in tasks.workers]
+    known = [(worker, family) for worker, family in serving if family]
+    if there and known:
+        (worker, family), steward = tasks.random.choice(known), tasks.random.choice(there)
+        key = f"worker/{worker.name}"
+        steward.edit(key, {"family": family, "state": "drained"})
+        undone = tasks.random.choice([None, {"family": family, "state": "active"}])
+        back = partial(tasks.edit_somewhere, key, undone)
+        tasks.clock.after(tasks.random.randrange(3 * NS_PER_S), back)
+
+
 def restart_worker(tasks: Tasks) -> None:
     """It is killed, and started again under its name before anybody has noticed."""
     if tasks.workers:
@@ -349,6 +363,7 @@ OF_SEVERAL_BROKERS: dict[Fault, int] = {
     disable_broker: 2,
     kill_worker: 2,
     pause_worker: 2,
+    drain_by_config: 3,
     kill_client: 1,
     overload: 3,
     borrow_id: 3,

@@ -58,6 +58,7 @@ OF_OVERLOAD = Mutants()
 # The right ones, on which most of the wrong ones are built.
 _answer = Assignment.answer
 _cancel = Cancels.cancel
+_pong = Sessions.pong
 _delegate = Assignment.delegate
 _again_or_unknown = Assignment.again_or_unknown
 _worker_answer = WorkerSession.answer
@@ -342,6 +343,14 @@ def _any_time_will_do(self: ServiceTime, timeout_ns: int) -> int:
 def _leaves_too_soon(self: Drain, open_tasks: int, questions: int, now_ns: int) -> bool:
     """A broker that drains says that all else did not run, while workers are still busy with some of it."""
     return self.on
+
+
+@OF_SEVERAL_BROKERS.breaks(Sessions, "pong", "ping-ends-drain", Invariant.DRAINED)
+def _ping_ends_a_drain(self: Sessions, session: Session, envelope: bytes, pong: bytes, seen_ns: int) -> None:
+    """A worker that the config wants drained is given tasks again after its next PING."""
+    drained, self.drained = self.drained, frozenset()
+    _pong(self, session, envelope, pong, seen_ns)
+    self.drained = drained
 
 
 @OF_SEVERAL_BROKERS.breaks(Delegates, "find", "ignores-via", Invariant.WAYS)

@@ -31,6 +31,8 @@ class Broker(Protocol):
 
     def announce(self, kind: bytes, epoch: int, subject: bytes) -> None: ...
 
+    def on_drained(self, workers: list[str]) -> None: ...
+
     def on_offers(self, offers: list[inner.PeerOffer]) -> None: ...
 
     def on_book(self, book: Book) -> None: ...
@@ -145,6 +147,7 @@ class StewardActor(Actor):
             self._book_ns = now_ns + BOOK_NS
             offers = offers_of(core.located, self.pen.broker, core.alive(now_ns))
             self._tell(partial(self._broker.on_offers, offers))
+            self._tell(partial(self._broker.on_drained, core.config.drained_workers(self.pen.broker)))
             if self._heard_by is None:
                 self._tell(partial(self._broker.on_book, self.book))
             else:

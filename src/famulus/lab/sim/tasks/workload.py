@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from functools import partial
+from typing import Any
 
 from famulus.core.batch_queue import slots_for
 from famulus.core.clock import NEVER_NS, NS_PER_MS, NS_PER_S
@@ -211,12 +212,26 @@ class Tasks(Workload):
         self.ledger.entries[body] = entry
         return body
 
+    def family_of(self, worker: Worker) -> str:
+        """That of the broker which it serves; empty if it serves none."""
+        for broker in self.brokers.values():
+            if worker.name.encode() in broker.core.sessions.by_identity:
+                return broker.address.family
+        return ""
+
+    def edit_somewhere(self, key: str, value: dict[str, Any] | None) -> None:
+        if there := self.admin.stewards():
+            self.random.choice(there).edit(key, value)
+
     def _enable_all(self) -> None:
         """An admin who does not give up: somebody else may have said otherwise, at a broker that was cut off."""
         for steward in [broker.steward for broker in self.brokers.values() if broker.steward.alive][:1]:
             for name, state in steward.core.config.broker_states.items():
                 if state != "active":
                     steward.edit(f"broker_state/{name}", {"state": "active"})
+            for name, wish in steward.core.config.workers.items():
+                if wish.state != "active":
+                    steward.edit(f"worker/{name}", None)
             for holder in self.holders:
                 self.admin.allow(steward, holder)
         self.clock.after(NS_PER_S, self._enable_all)
