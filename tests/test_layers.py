@@ -119,6 +119,9 @@ LAYERS = {
     # It reads what it describes as text.
     "lab.site": Layer(frozenset({"errors", "__init__"}), ANY),
     # A user like any other, with processes that the bench and a chaos run can start.
+    "lab.loop": Layer(
+        frozenset({"client", "journal", "lab.chaos", "lab.processes", "worker", "errors", "__init__"}), ANY
+    ),
     "lab.demo": Layer(
         frozenset(
             {
