@@ -60,6 +60,12 @@ EXPLAINS: Final[Mapping[str, _Explains]] = {
 }
 
 
+def renamed(found: Collection[Named], names: Mapping[str, str]) -> set[Named]:
+    """With the names of the plan in place of the identities that only this run knows."""
+    words = [(each.kind, each.subject.split(" ")) for each in found]
+    return {Named(kind, " ".join(names.get(word, word) for word in subject)) for kind, subject in words}
+
+
 def explained(found: Collection[Named], faults: Sequence[Fault]) -> set[Named]:
     return {each for each in found if each.kind in EXPLAINS and EXPLAINS[each.kind](each.subject, faults)}
 

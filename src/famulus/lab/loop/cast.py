@@ -33,7 +33,7 @@ class Fault:
 
 THUMB: Final = Fault(
     "thumb",
-    "one of its four workers takes 25 times as long as the others",
+    "one of its four workers takes a hundred times as long as the others",
     40,
     "bad_worker",
     {"delivery": "at_least_once"},
@@ -86,7 +86,7 @@ def _thumb(body: bytes) -> bytes:
 
 @slow_thumb.service("thumb")
 def _slow_thumb(body: bytes) -> bytes:
-    time.sleep(0.25)
+    time.sleep(1.0)
     return body
 
 
