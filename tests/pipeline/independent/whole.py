@@ -468,6 +468,7 @@ WITH newest AS (
     SELECT if(count(*) >= 10, 'warning', 'info'), 'unusual', concat_ws(' ', service, measure, direction), NULL, NULL,
         max(minute)
     FROM anomalies, newest WHERE minute > newest - INTERVAL 24 HOURS GROUP BY service, measure, direction
+    HAVING measure != 'p99_ns' OR count(*) >= 2
     UNION ALL
     SELECT if(why = 'overload', 'info', 'warning'), 'refused_often', who || ' ' || why, NULL, NULL, max(last)
     FROM (SELECT *, coalesce(principal, key, nullif(address, '*')) AS who FROM refusals), newest

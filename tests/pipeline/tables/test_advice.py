@@ -188,6 +188,8 @@ def test_findings_and_the_edits_that_they_propose(rows: Rows, make: Makes) -> No
             "anomalies",
             {"minute": at(60), "service": "echo", "measure": "rate", "direction": "low", "value": 1.0, "baseline": 90.0,
              "score": -9.0},
+            *[{"minute": at(60 * n), "service": name, "measure": "p99_ns", "direction": "high", "value": 9.0,
+               "baseline": 1.0, "score": 7.0} for name, n in (("once", 1), ("twice", 1), ("twice", 9))],
         ),
     )  # fmt: skip
     named = {(row["kind"], row["subject"]): row for row in found}
@@ -210,10 +212,11 @@ def test_findings_and_the_edits_that_they_propose(rows: Rows, make: Makes) -> No
         ("time_out_short", "slow"): ("warning", "service/slow", '{"timeout_ms":15000}'),
         ("slow_recovery", "worker_lost w9"): ("info", None, None),
         ("unusual", "echo rate low"): ("info", None, None),
+        ("unusual", "twice p99_ns high"): ("info", None, None),
     }
-    assert sorted(row["rank"] for row in found) == list(range(1, 19))
+    assert sorted(row["rank"] for row in found) == list(range(1, 20))
     by_rank = [row["severity"] for row in sorted(found, key=lambda row: row["rank"])]
-    assert by_rank == ["critical"] * 7 + ["warning"] * 9 + ["info"] * 2
+    assert by_rank == ["critical"] * 7 + ["warning"] * 9 + ["info"] * 3
     assert (
         "7 tasks were open, and their outcomes are not known; up to about 31 more"
         in (named["crash_lost_tasks", "b3"]["evidence"])

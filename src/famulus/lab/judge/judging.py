@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from datetime import datetime, timedelta
 from pathlib import Path
 from shutil import rmtree
 from typing import TYPE_CHECKING
+
+import pyarrow.dataset as ds
 
 from famulus.lab import synth
 from famulus.lab.judge.expected import Named, findings_of
@@ -24,12 +27,23 @@ def judge(spark: SparkSession, seeds: Iterable[int], scratch: Path) -> Iterator[
     """One journal after the other; what a seed has made is removed before the next one."""
     for seed in seeds:
         folder = scratch / f"seed-{seed}"
-        truths = synth.make(spark, folder / "journal", plan_for(seed))
+        planted = dict(synth.make(spark, folder / "journal", plan_for(seed)).planted)
+        if burst := planted.get("error_burst"):
+            planted["error_burst"] = burst | {"bad": count_bad(folder / "journal", burst["service"], burst["end"])}
         jobs.run(spark, Place(folder / "journal"), Place(folder / "tables"))
-        yield compare(seed, findings_of(truths.planted), named(folder / "tables"))
+        yield compare(seed, findings_of(planted), named(folder / "tables"))
         rmtree(folder)
 
 
 def named(tables: Path) -> set[Named]:
     with (tables / FILE).open("rb") as file:
         return {Named(each.kind, each.subject) for each in read(file).rows}
+
+
+def count_bad(journal: Path, service: str, until: str) -> int:
+    """The tasks of a service that failed within an hour, up to this instant."""
+    end = datetime.fromisoformat(until)
+    tasks = ds.dataset(journal / "tasks", format="parquet")
+    in_time = (ds.field("ended") >= end - timedelta(hours=1)) & (ds.field("ended") < end)
+    bad = (ds.field("service") == service) & ds.field("outcome").isin(["ERROR", "UNKNOWN"])
+    return int(tasks.count_rows(filter=in_time & bad))

@@ -37,6 +37,7 @@ LATE_MINUTES: Final = 2
 REFUSED_MIN: Final = 100
 #: For how long before its keys expire a principal is mentioned.
 EXPIRES_DAYS: Final = 14
+SLOW_MINUTES_MIN: Final = 2
 # Bounds of the config.
 _BACKLOG_TASKS_MAX: Final = 10_000_000
 _TIMEOUT_MS_MAX: Final = 86_400_000
@@ -423,10 +424,12 @@ def _unexplained(audit: DataFrame) -> DataFrame:
 
 
 def _unusual(anomalies: DataFrame) -> DataFrame:
+    """Of one minute with twenty tasks, a percentile is that of a single task: one slow minute says nothing."""
     worst = F.max(F.struct(F.abs("score").alias("far"), "minute", "value", "baseline"))
+    rows = _each(anomalies, ["service", "measure", "direction"], "minute", worst=worst)
     return _finding(
         "unusual",
-        _each(anomalies, ["service", "measure", "direction"], "minute", worst=worst),
+        rows.where((F.col("measure") != "p99_ns") | (F.col("times") >= SLOW_MINUTES_MIN)),
         severity=F.when(F.col("times") >= 10, "warning").otherwise("info"),
         minute=F.date_format("worst.minute", "yyyy-MM-dd HH:mm"),
         found=F.round("worst.value", 3),

@@ -2,9 +2,15 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from famulus.lab.judge.expected import FINDINGS, Named, findings_of
+from famulus.lab.judge.judging import count_bad
 from famulus.lab.judge.plan import plan_for
 from famulus.lab.judge.score import Score, compare
 from famulus.lab.synth.plan import TRUTHS
@@ -20,6 +26,26 @@ def test_for_each_truth_it_is_known_what_must_be_found() -> None:
 def test_what_is_planted_leads_to_findings_that_know_their_truth() -> None:
     planted = {"slow_worker": {"worker": "w1", "service": "mail"}, "journal_gap": {"broker": "alfa"}, "late_answer": {}}
     assert findings_of(planted) == {SLOW: "slow_worker", GAP: "journal_gap"}
+
+
+def test_a_burst_with_few_errors_burns_no_budget_too_fast() -> None:
+    burning = Named("budget_burning", "invoice")
+    for bad, must in ((9, False), (10, True)):
+        assert (burning in findings_of({"error_burst": {"service": "invoice", "bad": bad}})) is must
+
+
+def test_what_failed_is_counted_in_the_hour_before_an_instant(tmp_path: Path) -> None:
+    end = datetime(2026, 3, 2, 5, tzinfo=UTC)
+    rows = [
+        {"service": service, "outcome": outcome, "ended": end - timedelta(minutes=minutes)}
+        for service, outcome, minutes in (
+            ("invoice", "ERROR", 1), ("invoice", "UNKNOWN", 60), ("invoice", "ERROR", 61), ("invoice", "ERROR", 0),
+            ("invoice", "OK", 1), ("mail", "ERROR", 1),
+        )
+    ]  # fmt: skip
+    (tmp_path / "tasks").mkdir()
+    pq.write_table(pa.Table.from_pylist(rows), tmp_path / "tasks" / "1.parquet")
+    assert count_bad(tmp_path, "invoice", end.isoformat()) == 2
 
 
 def test_the_same_seed_plants_the_same_and_another_one_something_else() -> None:
