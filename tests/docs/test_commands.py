@@ -46,6 +46,7 @@ EXEMPT = {
     "./famulus test": "it would run this very test again",
     "./famulus test --quick": "whoever runs this one runs those, too",
     "./famulus demo": "it takes half a minute; tests/processes/test_bench_and_demo.py plays it in longer runs",
+    "./famulus demo --loop": "the same; tests/processes/test_closing_the_loop.py does what it does",
     "./famulus admins passwd": "it asks at the terminal",
     "./famulus admins passwd ben --family london": "it asks at the terminal",
     "./famulus config resolve service/echo --choose 3b8b1e": "it needs brokers that were parted, as in test_network.py",

@@ -38,6 +38,7 @@ EVENTS = {
     "asked again under the same id": 20,
     "broker drained": 10,
     "came over two brokers or more": 100,
+    "drained by an admin": 20,
     "failover of a client": 30,
     "given out again when its answer was forgotten": 3,
     "handed over to another family": 100,
