@@ -78,7 +78,8 @@ def judge(
 
 def _show(judged: Judged) -> None:
     hits = judged.expected - len(judged.missed)
-    typer.echo(f"seed {judged.seed}: {hits} of {judged.expected} found, {len(judged.false)} false")
+    found = f"{judged.found} finding{'' if judged.found == 1 else 's'}"
+    typer.echo(f"seed {judged.seed}: {hits} of {judged.expected} found; {found}, {len(judged.false)} false")
     for finding, truth in judged.missed.items():
         typer.echo(f"  missed: {finding.kind} {finding.subject}, of the planted {truth}")
     for finding in judged.false:
