@@ -34,7 +34,7 @@ def _nothing(_: Facts) -> set[Named]:
     return set()
 
 
-#: For each kind of truth, the findings that it must lead to. Of an error burst, `bad` may have been counted in the journal.
+#: For each kind of truth, the findings that it must lead to. Of an error burst, `bad` may have been counted.
 FINDINGS: Final[Mapping[str, Callable[[Facts], set[Named]]]] = {
     "slow_worker": _bad_worker,
     "flapping_worker": _bad_worker,

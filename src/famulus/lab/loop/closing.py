@@ -17,7 +17,7 @@ from famulus.lab.chaos.lan import Loopback
 from famulus.lab.chaos.network import Broker, Network, Program
 from famulus.lab.loop import cast
 from famulus.lab.loop.cast import Fault, Hired
-from famulus.lab.loop.load import Measured, is_better, measure
+from famulus.lab.loop.load import Answers, is_better, measure
 from famulus.lab.processes import python
 
 ADMIN: Final = "ann"
@@ -37,8 +37,8 @@ class Outcome(NamedTuple):
     #: The title of the finding, and the edit; empty if there was none.
     finding: str
     edit: str
-    before: Measured
-    after: Measured
+    before: Answers
+    after: Answers
 
     @property
     def is_better(self) -> bool:
@@ -82,7 +82,7 @@ class Patients(Network):
         for worker in self._workers:
             worker.wait_until_ready()
 
-    def measure(self, seconds: float) -> dict[str, Measured]:
+    def measure(self, seconds: float) -> dict[str, Answers]:
         return measure(self.brokers["b1"].address("frontend"), self.faults, seconds)
 
     def wait_for_journal(self, tasks: int) -> None:

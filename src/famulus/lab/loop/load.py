@@ -16,7 +16,7 @@ TIMEOUT_S = 10.0
 
 
 @dataclass
-class Measured:
+class Answers:
     asked: int = 0
     #: Of those that ended OK.
     took_s: list[float] = field(default_factory=list)
@@ -31,7 +31,7 @@ class Measured:
         return sorted(self.took_s)[ceil(len(self.took_s) * 0.99) - 1] if self.took_s else 0.0
 
 
-def is_better(fault: Fault, before: Measured, after: Measured) -> bool:
+def is_better(fault: Fault, before: Answers, after: Answers) -> bool:
     """As much as is demanded; and there must have been something to make better."""
     if fault.p99_left_max is not None:
         return bool(after.took_s) and after.p99_s <= fault.p99_left_max * before.p99_s
@@ -39,18 +39,18 @@ def is_better(fault: Fault, before: Measured, after: Measured) -> bool:
     return before.ok < fault.ok_min <= after.ok
 
 
-def measure(address: str, faults: Iterable[Fault], seconds: float) -> dict[str, Measured]:
+def measure(address: str, faults: Iterable[Fault], seconds: float) -> dict[str, Answers]:
     return asyncio.run(_measure(address, list(faults), seconds))
 
 
-async def _measure(address: str, faults: list[Fault], seconds: float) -> dict[str, Measured]:
+async def _measure(address: str, faults: list[Fault], seconds: float) -> dict[str, Answers]:
     async with AsyncClient(address, timeout=TIMEOUT_S) as client:
         all_measured = await asyncio.gather(*(_ask(client, fault, seconds) for fault in faults))
     return {fault.service: each for fault, each in zip(faults, all_measured, strict=True)}
 
 
-async def _ask(client: AsyncClient, fault: Fault, seconds: float) -> Measured:
-    measured, began_s = Measured(), monotonic()
+async def _ask(client: AsyncClient, fault: Fault, seconds: float) -> Answers:
+    measured, began_s = Answers(), monotonic()
     async with asyncio.TaskGroup() as group:
         for number in range(int(seconds * fault.per_second)):
             await asyncio.sleep(max(0.0, began_s + number / fault.per_second - monotonic()))
@@ -58,7 +58,7 @@ async def _ask(client: AsyncClient, fault: Fault, seconds: float) -> Measured:
     return measured
 
 
-async def _one(client: AsyncClient, service: str, number: int, measured: Measured) -> None:
+async def _one(client: AsyncClient, service: str, number: int, measured: Answers) -> None:
     measured.asked += 1
     began_s = monotonic()
     try:
