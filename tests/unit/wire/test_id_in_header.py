@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from famulus.wire import headers
-from famulus.wire.id_in_header import cut_out, is_plain, is_the_id
+from famulus.wire.id_in_header import Cutter, cut_out, is_plain, is_the_id
 
 TEXTS = st.text(st.characters(exclude_categories=["Cs"]), max_size=20)
 
@@ -55,3 +55,25 @@ def test_with_another_id_the_rest_says_the_same(fields: dict[str, object], other
     another = header[:at] + other_text + header[at + len(text) :]
     assert cut_out(another) == (other_text, rest)
     assert json.loads(another) == fields | {"message_id": other}
+
+
+#: As they come from one client after the other: alike but for some parts, and some of them are not what they seem.
+ALIKE = st.builds(
+    lambda begin, text, end: begin + text + end,
+    st.sampled_from(
+        [b'{"service":"s","message_id":', b'{"message_id":', b'{"a":"message_id":', b'"message_id":', b"{"]
+    ),
+    st.sampled_from(
+        [b'"a"', b'"b7/c d"', b'"', b'""', b'"a\\n"', b'"a"b"', b'"\xc3\xbc"', b"5", b"", b'"%b"' % (b"x" * 128)]
+    )
+    | st.binary(max_size=4).map(lambda some: b'"%b"' % some),
+    st.sampled_from([b"}", b'","x":"y"}', b',"message_id":"z"}', b"", b'"']),
+)
+
+
+@given(st.lists(ALIKE, max_size=12))
+def test_among_many_alike_each_id_is_found_as_if_it_were_the_first(headers_of_many: list[bytes]) -> None:
+    cutter = Cutter()
+    for header in headers_of_many:
+        text, rest = cut_out(header)
+        assert cutter.cut(header) == ((text, rest) if is_plain(text) else (b"", b""))
