@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Final
 
 import numpy as np
@@ -48,8 +49,8 @@ class AskedBatch:
         #: How many have not ended yet.
         self.open = count
         self._answers: list[bytes | None] = [None] * count
-        self._outcomes = ["OK"] * count
-        self._reasons: list[str | None] = [None] * count
+        #: The outcomes and reasons of those that did not end as OK.
+        self._failed: dict[int, tuple[str, str]] = {}
         self._took_ms = [0] * count
 
     def refuse(self, place: int) -> None:
@@ -66,8 +67,7 @@ class AskedBatch:
         self.fail(place, self.asked_ns[place], "REJECTED", reason)
 
     def fail(self, place: int, now_ns: int, outcome: str, reason: str, message_id: str = "") -> None:
-        self._outcomes[place] = outcome
-        self._reasons[place] = reason
+        self._failed[place] = outcome, reason
         self.end(place, now_ns, None, message_id)
 
     def end(self, place: int, now_ns: int, answer: bytes | None, message_id: str = "") -> None:
@@ -82,8 +82,7 @@ class AskedBatch:
         """The rows with their answers, once all have ended."""
         answers = self._read_each(codec) if self._size == 1 else self._read_many(codec)
         outcomes: list[pa.Array] = [
-            pa.array(self._outcomes, pa.string()),
-            pa.array(self._reasons, pa.string()),
+            *self._outcomes_and_reasons(),
             pa.array([each or None for each in self.ids], pa.string()),
             pa.array(self._took_ms, pa.int64()),
         ]
@@ -93,6 +92,10 @@ class AskedBatch:
         kept = self._terms.kept
         fields = [*list(self._rows.schema)[:kept], *answers.schema, *OUTCOME_COLUMNS]
         return pa.record_batch([*self._rows.columns[:kept], *answers.columns, *outcomes], schema=pa.schema(fields))
+
+    def _outcomes_and_reasons(self) -> Iterator[pa.Array]:
+        yield _column(self.tasks, "OK", {place: outcome for place, (outcome, _) in self._failed.items()})
+        yield _column(self.tasks, None, {place: reason for place, (_, reason) in self._failed.items()})
 
     def _read_each(self, codec: Codec) -> pa.RecordBatch:
         answers, bad = codec.decode_each(self._answers)
@@ -118,7 +121,7 @@ class AskedBatch:
         """It ended OK, with something that is no answer."""
         reason = reasons.reason(BAD_ANSWER, what)
         self._check("ERROR", reason, place)
-        self._outcomes[place], self._reasons[place] = "ERROR", reason
+        self._failed[place] = "ERROR", reason
 
     def _check(self, outcome: str, reason: str, place: int) -> None:
         if outcome in self._terms.fail_on:
@@ -127,6 +130,13 @@ class AskedBatch:
 
 def failed(terms: Terms, outcome: str, reason: str, message_id: str | None) -> AskFailed:
     return AskFailed(f"{terms.service}: {outcome}, {reason} (task {message_id or 'without a name'})")
+
+
+def _column(count: int, usual: str | None, others: dict[int, str]) -> pa.Array:
+    """The same text nearly everywhere."""
+    if not others:
+        return pa.repeat(pa.scalar(usual, pa.string()), count)
+    return pa.array([others.get(place, usual) for place in range(count)], pa.string())
 
 
 def body_of(rows: pa.RecordBatch, terms: Terms) -> pa.RecordBatch:

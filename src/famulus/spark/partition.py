@@ -16,7 +16,7 @@ from typing import Final
 import pyarrow as pa
 
 from famulus import Client
-from famulus.client.many import Done, Many, Named
+from famulus.client.many import Done, Many
 from famulus.errors import BrokerUnreachable
 from famulus.spark.asked_batch import AskedBatch, body_of, failed
 from famulus.spark.clients import client_of
@@ -86,17 +86,15 @@ class Partition:
         while True:
             self._hear(0)
             yield from self._done()
-            tasks = self._due()
-            if self._last is None and not is_over and not tasks and self._has_room:
+            self._ask_again()
+            if self._last is None and not is_over and self._has_room:
                 # Spark may take its time. Nobody waits for that: what has an answer has been given back.
                 rows = next(source, None)
                 is_over = rows is None
                 if rows is not None:
                     self._begin(rows)
-            tasks += self._new()
-            if tasks:
-                self._many.submit(tasks)
-            elif is_over and not self._open:
+            self._ask()
+            if is_over and not self._open:
                 return
             if is_over or not self._has_room:
                 self._hear(self._pause_s())
@@ -119,35 +117,41 @@ class Partition:
         self._begun += 1
         self._next = 0
 
-    def _new(self) -> list[Named]:
-        """Of the last batch, what there is room for."""
+    def _ask(self) -> None:
+        """For rows of the last batch, as many as there is room for."""
         batch = self._last
         if batch is None:
-            return []
-        tasks: list[Named] = []
+            return
+        numbers: list[int] = []
+        bodies: list[bytes] = []
+        ids: list[str] = []
         number = (self._begun - 1) * BATCH
         now_ns = monotonic_ns()
+        room, room_bytes = self._terms.window - self._open, OPEN_BYTES_MAX - self._open_bytes
         place = self._next
-        while place < batch.tasks and self._has_room:
+        while place < batch.tasks and room > 0 and room_bytes > 0:
             body, message_id = batch.bodies[place], batch.ids[place]
             if body is None or message_id is None or len(body) > batch.BODY_BYTES_MAX:
                 batch.refuse(place)
                 self._refused += 1
             else:
                 batch.asked_ns[place] = now_ns
-                self._open += 1
-                self._open_bytes += len(body)
-                tasks.append((number + place, body, message_id, self._terms.timeout_ms))
+                room -= 1
+                room_bytes -= len(body)
+                numbers.append(number + place)
+                bodies.append(body)
+                ids.append(message_id)
             place += 1
         self._next = place
         if place == batch.tasks:
             self._last = None
-        self._asked += len(tasks)
-        return tasks
+        if bodies:
+            self._open, self._open_bytes = self._terms.window - room, OPEN_BYTES_MAX - room_bytes
+            self._asked += len(bodies)
+            self._many.submit(numbers, bodies, ids, self._terms.timeout_ms)
 
-    def _due(self) -> list[Named]:
-        """Those that have rested, with what is left of their time."""
-        tasks: list[Named] = []
+    def _ask_again(self) -> None:
+        """For those that have rested, with what is left of their time."""
         now_ns = monotonic_ns()
         while self._resting and self._resting[0][0] <= now_ns:
             number = heappop(self._resting)[1]
@@ -155,8 +159,7 @@ class Partition:
             body, message_id = batch.bodies[place], batch.ids[place]
             assert body is not None
             left_ms = self._terms.timeout_ms - (now_ns - batch.asked_ns[place]) // NS_PER_MS
-            tasks.append((number, body, message_id or "", max(1, left_ms)))
-        return tasks
+            self._many.submit([number], [body], [message_id or ""], max(1, left_ms))
 
     def _pause_s(self) -> float:
         return (self._resting[0][0] - monotonic_ns()) / 1e9 if self._resting else LONG_S
@@ -165,27 +168,33 @@ class Partition:
 
     def _hear(self, wait_s: float) -> None:
         for ended_ns, done in self._many.take(wait_s):
-            self._end(done, ended_ns)
+            batch, place = self._batches[done.place // BATCH], done.place % BATCH
+            if done.tries:
+                self._retried += done.tries
+            if done.outcome == "OK":
+                self._answered += 1
+                self._ended(batch, place)
+                batch.end(place, ended_ns, done.body, done.message_id)
+            else:
+                self._fail(batch, place, ended_ns, done)
 
-    def _end(self, done: Done, now_ns: int) -> None:
-        batch, place = self._batches[done.place // BATCH], done.place % BATCH
-        self._retried += done.tries
+    def _ended(self, batch: AskedBatch, place: int) -> None:
+        self._open -= 1
+        self._open_bytes -= len(batch.bodies[place] or b"")
+
+    def _fail(self, batch: AskedBatch, place: int, now_ns: int, done: Done) -> None:
         if done.outcome == "REJECTED":
             if reasons.code_of(done.reason) == reasons.OVERLOAD and self._rests(batch, place, done.place, now_ns):
                 return
             if not self._answered and not self._client.was_connected:
                 raise self._unreachable()
             self._refused += 1
-        elif done.outcome != "UNKNOWN":
+        elif done.outcome == "ERROR":
             self._answered += 1
-        self._open -= 1
-        self._open_bytes -= len(batch.bodies[place] or b"")
-        if done.outcome == "OK":
-            batch.end(place, now_ns, done.body, done.message_id)
-        elif done.outcome in self._terms.fail_on:
+        self._ended(batch, place)
+        if done.outcome in self._terms.fail_on:
             raise failed(self._terms, done.outcome, done.reason, done.message_id)
-        else:
-            batch.fail(place, now_ns, done.outcome, done.reason, done.message_id)
+        batch.fail(place, now_ns, done.outcome, done.reason, done.message_id)
 
     def _rests(self, batch: AskedBatch, place: int, number: int, now_ns: int) -> bool:
         """There is no room for it in the network. Its client has a budget for trying again, and we have time."""
