@@ -66,17 +66,19 @@ class AskedBatch:
         self._check("REJECTED", reason, place)
         self.fail(place, self.asked_ns[place], "REJECTED", reason)
 
-    def fail(self, place: int, now_ns: int, outcome: str, reason: str, message_id: str = "") -> None:
+    def fail(self, place: int, now_ns: int, outcome: str, reason: str, message_id: str = "") -> int:
         self._failed[place] = outcome, reason
-        self.end(place, now_ns, None, message_id)
+        return self.end(place, now_ns, None, message_id)
 
-    def end(self, place: int, now_ns: int, answer: bytes | None, message_id: str = "") -> None:
+    def end(self, place: int, now_ns: int, answer: bytes | None, message_id: str = "") -> int:
+        """It has its outcome. Returns how many bytes its body had."""
         self._answers[place] = answer
         self._took_ms[place] = (now_ns - self.asked_ns[place]) // 1_000_000
         if message_id:
             self.ids[place] = message_id
-        self.bodies[place] = None
+        body, self.bodies[place] = self.bodies[place], None
         self.open -= 1
+        return len(body or b"")
 
     def answered(self, codec: Codec) -> pa.RecordBatch:
         """The rows with their answers, once all have ended."""

@@ -30,8 +30,9 @@ from famulus.wire import reasons
 OPEN_BYTES_MAX: Final = 32 * 1024 * 1024
 #: The pause before a refused row is asked for again: doubling, from the first value to the second, less up to a half.
 PAUSE_NS: Final = (100_000_000, 2_000_000_000)
-#: A task's number: that of its batch, times this, and its place there.
-BATCH: Final = 1 << 32
+#: A task's number is that of its batch and, in so many bits, its place there.
+BATCH_BITS: Final = 32
+PLACE_BITS: Final = (1 << BATCH_BITS) - 1
 NS_PER_MS: Final = 1_000_000
 #: With nothing to wait for but outcomes.
 LONG_S: Final = 60.0
@@ -125,7 +126,7 @@ class Partition:
         numbers: list[int] = []
         bodies: list[bytes] = []
         ids: list[str] = []
-        number = (self._begun - 1) * BATCH
+        number = (self._begun - 1) << BATCH_BITS
         now_ns = monotonic_ns()
         room, room_bytes = self._terms.window - self._open, OPEN_BYTES_MAX - self._open_bytes
         place = self._next
@@ -155,7 +156,7 @@ class Partition:
         now_ns = monotonic_ns()
         while self._resting and self._resting[0][0] <= now_ns:
             number = heappop(self._resting)[1]
-            batch, place = self._batches[number // BATCH], number % BATCH
+            batch, place = self._batches[number >> BATCH_BITS], number & PLACE_BITS
             body, message_id = batch.bodies[place], batch.ids[place]
             assert body is not None
             left_ms = self._terms.timeout_ms - (now_ns - batch.asked_ns[place]) // NS_PER_MS
@@ -167,20 +168,17 @@ class Partition:
     # -- what comes -------------------------------------------------------------------------------------------------
 
     def _hear(self, wait_s: float) -> None:
+        batches = self._batches
         for ended_ns, done in self._many.take(wait_s):
-            batch, place = self._batches[done.place // BATCH], done.place % BATCH
+            batch, place = batches[done.place >> BATCH_BITS], done.place & PLACE_BITS
             if done.tries:
                 self._retried += done.tries
             if done.outcome == "OK":
                 self._answered += 1
-                self._ended(batch, place)
-                batch.end(place, ended_ns, done.body, done.message_id)
+                self._open -= 1
+                self._open_bytes -= batch.end(place, ended_ns, done.body, done.message_id)
             else:
                 self._fail(batch, place, ended_ns, done)
-
-    def _ended(self, batch: AskedBatch, place: int) -> None:
-        self._open -= 1
-        self._open_bytes -= len(batch.bodies[place] or b"")
 
     def _fail(self, batch: AskedBatch, place: int, now_ns: int, done: Done) -> None:
         if done.outcome == "REJECTED":
@@ -191,10 +189,10 @@ class Partition:
             self._refused += 1
         elif done.outcome == "ERROR":
             self._answered += 1
-        self._ended(batch, place)
         if done.outcome in self._terms.fail_on:
             raise failed(self._terms, done.outcome, done.reason, done.message_id)
-        batch.fail(place, now_ns, done.outcome, done.reason, done.message_id)
+        self._open -= 1
+        self._open_bytes -= batch.fail(place, now_ns, done.outcome, done.reason, done.message_id)
 
     def _rests(self, batch: AskedBatch, place: int, number: int, now_ns: int) -> bool:
         """There is no room for it in the network. Its client has a budget for trying again, and we have time."""
