@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Final
 
 import numpy as np
@@ -20,8 +19,6 @@ BAD_ANSWER: Final = "bad_answer"
 
 
 class AskedBatch:
-    BODY_BYTES_MAX = limits.BODY_BYTES_MAX
-
     def __init__(self, rows: pa.RecordBatch, terms: Terms, codec: Codec, ids: TaskIds) -> None:
         self._rows = rows
         self._terms = terms
@@ -61,7 +58,7 @@ class AskedBatch:
         elif self.ids[place] is None:
             reason = reasons.reason(reasons.BAD_ARGUMENTS, "the key is null")
         else:
-            sentence = f"a body has at most {self.BODY_BYTES_MAX} bytes, and this one has {len(body)}"
+            sentence = f"a body has at most {limits.BODY_BYTES_MAX} bytes, and this one has {len(body)}"
             reason = reasons.reason(reasons.TOO_LARGE, sentence)
         self._check("REJECTED", reason, place)
         self.fail(place, self.asked_ns[place], "REJECTED", reason)
@@ -84,7 +81,8 @@ class AskedBatch:
         """The rows with their answers, once all have ended."""
         answers = self._read_each(codec) if self._size == 1 else self._read_many(codec)
         outcomes: list[pa.Array] = [
-            *self._outcomes_and_reasons(),
+            _column(self.tasks, "OK", {place: outcome for place, (outcome, _) in self._failed.items()}),
+            _column(self.tasks, None, {place: reason for place, (_, reason) in self._failed.items()}),
             pa.array([each or None for each in self.ids], pa.string()),
             pa.array(self._took_ms, pa.int64()),
         ]
@@ -94,10 +92,6 @@ class AskedBatch:
         kept = self._terms.kept
         fields = [*list(self._rows.schema)[:kept], *answers.schema, *OUTCOME_COLUMNS]
         return pa.record_batch([*self._rows.columns[:kept], *answers.columns, *outcomes], schema=pa.schema(fields))
-
-    def _outcomes_and_reasons(self) -> Iterator[pa.Array]:
-        yield _column(self.tasks, "OK", {place: outcome for place, (outcome, _) in self._failed.items()})
-        yield _column(self.tasks, None, {place: reason for place, (_, reason) in self._failed.items()})
 
     def _read_each(self, codec: Codec) -> pa.RecordBatch:
         answers, bad = codec.decode_each(self._answers)

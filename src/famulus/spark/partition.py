@@ -24,7 +24,10 @@ from famulus.spark.codecs import Codec, codec
 from famulus.spark.seen_keys import SeenKeys
 from famulus.spark.task_ids import TaskIds
 from famulus.spark.terms import Terms
-from famulus.wire import reasons
+from famulus.wire import limits, reasons
+
+# Final, so that compiled code has it at hand instead of looking it up each time.
+clock_ns: Final = monotonic_ns
 
 #: Of bodies that are under way, or one body.
 OPEN_BYTES_MAX: Final = 32 * 1024 * 1024
@@ -52,6 +55,7 @@ def answered(terms: Terms, batches: Iterable[pa.RecordBatch]) -> Generator[pa.Re
 class Partition:
     def __init__(self, terms: Terms, client: Client, ids: TaskIds) -> None:
         self._terms = terms
+        self._window = terms.window
         self._client = client
         self._many = Many(
             client,
@@ -104,7 +108,7 @@ class Partition:
 
     @property
     def _has_room(self) -> bool:
-        return self._open < self._terms.window and self._open_bytes < OPEN_BYTES_MAX
+        return self._open < self._window and self._open_bytes < OPEN_BYTES_MAX
 
     def _begin(self, rows: pa.RecordBatch) -> None:
         if not rows.num_rows:
@@ -127,12 +131,12 @@ class Partition:
         bodies: list[bytes] = []
         ids: list[str] = []
         number = (self._begun - 1) << BATCH_BITS
-        now_ns = monotonic_ns()
-        room, room_bytes = self._terms.window - self._open, OPEN_BYTES_MAX - self._open_bytes
+        now_ns = clock_ns()
+        room, room_bytes = self._window - self._open, OPEN_BYTES_MAX - self._open_bytes
         place = self._next
         while place < batch.tasks and room > 0 and room_bytes > 0:
             body, message_id = batch.bodies[place], batch.ids[place]
-            if body is None or message_id is None or len(body) > batch.BODY_BYTES_MAX:
+            if body is None or message_id is None or len(body) > limits.BODY_BYTES_MAX:
                 batch.refuse(place)
                 self._refused += 1
             else:
@@ -147,13 +151,13 @@ class Partition:
         if place == batch.tasks:
             self._last = None
         if bodies:
-            self._open, self._open_bytes = self._terms.window - room, OPEN_BYTES_MAX - room_bytes
+            self._open, self._open_bytes = self._window - room, OPEN_BYTES_MAX - room_bytes
             self._asked += len(bodies)
             self._many.submit(numbers, bodies, ids, self._terms.timeout_ms)
 
     def _ask_again(self) -> None:
         """For those that have rested, with what is left of their time."""
-        now_ns = monotonic_ns()
+        now_ns = clock_ns()
         while self._resting and self._resting[0][0] <= now_ns:
             number = heappop(self._resting)[1]
             batch, place = self._batches[number >> BATCH_BITS], number & PLACE_BITS
@@ -163,7 +167,7 @@ class Partition:
             self._many.submit([number], [body], [message_id or ""], max(1, left_ms))
 
     def _pause_s(self) -> float:
-        return (self._resting[0][0] - monotonic_ns()) / 1e9 if self._resting else LONG_S
+        return (self._resting[0][0] - clock_ns()) / 1e9 if self._resting else LONG_S
 
     # -- what comes -------------------------------------------------------------------------------------------------
 
