@@ -92,18 +92,19 @@ class Repeats:
         memory = self._memories.get(service.name)
         if memory is None:
             memory = self._memories[service.name] = Memory()
-        memory.ended.append(known)
+        ended = memory.ended
+        ended.append(known)
         size = _size(known)
         memory.bytes += size
         self._bytes += size
         self._tasks += 1
         while (
-            len(memory.ended) > service.results_max
+            len(ended) > service.results_max
             or memory.bytes > service.results_bytes_max
-            or memory.ended[0].until_ns <= now_ns
+            or ended[0].until_ns <= now_ns
         ):
             self._forget_first(memory)
-            if not memory.ended:
+            if not ended:
                 del self._memories[service.name]
                 return
         if self._tasks > self._tasks_max or self._bytes > self._bytes_max:
