@@ -79,3 +79,10 @@ def test_among_many_alike_each_id_is_found_as_if_it_were_the_first(
         header = begin + each + end
         text, rest = cut_out(header)
         assert cutter.cut(header) == ((text, rest) if is_plain(text) else (b"", b""))
+
+
+@pytest.mark.parametrize("text", [b'"ab', b'ab"', b'""', b'"', b""])
+def test_what_is_no_id_is_none_after_others_either(text: bytes) -> None:
+    cutter = Cutter()
+    assert cutter.cut(b'{"message_id":"x"}')[0] == b'"x"'
+    assert cutter.cut(b'{"message_id":%b}' % text) == (b"", b"")
