@@ -12,6 +12,7 @@ from typing import Final
 from famulus.client import rules
 from famulus.client.own_headers import more_fields
 from famulus.client.threads import Client
+from famulus.core.session.client import Wish
 from famulus.core.session.done import Done as Done
 from famulus.core.session.retry import LIKE_CLIENT
 from famulus.core.session.task_kind import TaskKind
@@ -54,7 +55,8 @@ class Many:
         self, numbers: Iterable[int], bodies: Iterable[bytes], message_ids: Iterable[str], timeout_ms: int
     ) -> None:
         """Each has a number by which its caller knows it, and a message_id or "". Their bodies have been checked."""
-        wishes = list(zip(repeat(self), repeat(self._kind_of(timeout_ms)), bodies, message_ids, numbers, strict=False))
+        kind = self._kind_of(timeout_ms)
+        wishes: list[Wish] = list(zip(repeat(self), repeat(kind), bodies, message_ids, numbers, strict=False))
         self._client._leave_wishes(wishes, self._at_least_once)
 
     def take(self, wait_s: float) -> list[tuple[int, Done]]:
