@@ -5,19 +5,22 @@ from __future__ import annotations
 import threading
 from collections import deque
 from collections.abc import Iterable, Mapping
+from itertools import repeat
 from time import monotonic_ns
+from typing import Final
 
 from famulus.client import rules
 from famulus.client.own_headers import more_fields
-from famulus.client.threads import Client, _Wish
+from famulus.client.threads import Client
+from famulus.core.session.client import Wish
 from famulus.core.session.done import Done as Done
 from famulus.core.session.retry import LIKE_CLIENT
 from famulus.core.session.task_kind import TaskKind
 from famulus.errors import OutcomeError
 from famulus.wire.limits import PRIORITY_DEFAULT
 
-#: The number by which its caller knows a task, its body, its message_id or "", and its time-out in milliseconds.
-Named = tuple[int, bytes, str, int]
+# Final, so that compiled code has it at hand instead of looking it up each time.
+clock_ns: Final = monotonic_ns
 
 
 class Many:
@@ -48,12 +51,12 @@ class Many:
         self._error: OutcomeError | None = None
         client._waiters.add(self)  # type: ignore[arg-type]  # of which only `orphan` is used
 
-    def submit(self, tasks: Iterable[Named]) -> None:
-        """Their bodies have been checked."""
-        wishes: list[_Wish] = [
-            (self, self._kind_of(timeout_ms), body, message_id, number)
-            for number, body, message_id, timeout_ms in tasks
-        ]
+    def submit(
+        self, numbers: Iterable[int], bodies: Iterable[bytes], message_ids: Iterable[str], timeout_ms: int
+    ) -> None:
+        """Each has a number by which its caller knows it, and a message_id or "". Their bodies have been checked."""
+        kind = self._kind_of(timeout_ms)
+        wishes: list[Wish] = list(zip(repeat(self), repeat(kind), bodies, message_ids, numbers, strict=False))
         self._client._leave_wishes(wishes, self._at_least_once)
 
     def take(self, wait_s: float) -> list[tuple[int, Done]]:
@@ -80,7 +83,7 @@ class Many:
     # -- the I/O thread -----------------------------------------------------------------------------------------
 
     def __call__(self, done: Done) -> None:
-        self._came.append((monotonic_ns(), done))
+        self._came.append((clock_ns(), done))
         if self._nothing.locked():
             self._nothing.release()
 

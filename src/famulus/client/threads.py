@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections import deque
-from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
+from collections.abc import Generator, Iterable, Iterator, Mapping
 from concurrent.futures import Future
 from datetime import datetime
 from functools import partial
@@ -26,10 +26,9 @@ from famulus.client.task_kinds import TaskKinds
 from famulus.client.typed_calls import CallOptions, StreamOptions, TypedCall, TypedMap
 from famulus.client.waiters import Promise, Waiter, WaitingThread
 from famulus.client.window import Window
-from famulus.core.session.client import Done, Streamed
+from famulus.core.session.client import Streamed, Wish
 from famulus.core.session.retry import LIKE_CLIENT, UNTIL_DEADLINE
 from famulus.core.session.retry import Retry as Retry
-from famulus.core.session.task_kind import TaskKind
 from famulus.errors import BadAnswer, Closed, OutcomeError
 from famulus.net import forks
 from famulus.net.passes import read_pass
@@ -38,10 +37,6 @@ from famulus.typed.service import Gives, Service, Takes
 from famulus.wire.limits import PRIORITY_DEFAULT
 
 Body = bytes | bytearray | memoryview | str
-#: Called by the I/O thread when a task has ended: it must be quick and must not raise.
-_Callback = Callable[[Done], None]
-#: Who wants to know, then what else `ClientSession.submit` takes: the kind, the body, the message_id and the place.
-_Wish = tuple[_Callback, TaskKind, bytes, str, int]
 
 
 class MapOptions(TypedDict, total=False):
@@ -99,7 +94,7 @@ class Client:
 
     def _begin(self, connection: Connection) -> None:
         self._connection = connection
-        self._wishes: deque[_Wish] = deque()
+        self._wishes: deque[Wish] = deque()
         #: Those that gave up waiting.
         self._unwanted: deque[object] = deque()
         #: Streams of which more is wanted.
@@ -359,7 +354,7 @@ class Client:
                     if kind is None or at is not None:  # until then it is less each time
                         delay_ms = rules.delay_ms(delay_s, at)
                         kind = self._kinds.of(name, timeout, priority, None, at_least_once, retry, more, delay_ms)
-                    wishes: list[_Wish] = [
+                    wishes: list[Wish] = [
                         (arrived, kind, checked(body), message_id, number)
                         for number, body, message_id in islice(named.left, window - opened)
                     ]
@@ -510,7 +505,7 @@ class Client:
             self._waiters.discard(waiter)
             raise
 
-    def _leave_wishes(self, wishes: list[_Wish], at_least_once: bool) -> None:
+    def _leave_wishes(self, wishes: list[Wish], at_least_once: bool) -> None:
         with self._gate:
             if self._closing:
                 self._begin_anew()
@@ -565,8 +560,8 @@ class Client:
             if bell.fd in waiting.wait(connection.next_due_ns):
                 bell.answer()
             now_ns = monotonic_ns()
-            while wishes:
-                session.submit(now_ns, *wishes.popleft())
+            if wishes:
+                session.submit_all(now_ns, wishes)
             if self._unwanted:
                 self._cancel_unwanted()
             if self._wanting:
@@ -593,8 +588,7 @@ class Client:
 
     def _end(self) -> None:
         now_ns = monotonic_ns()
-        while self._wishes:
-            self._connection.session.submit(now_ns, *self._wishes.popleft())
+        self._connection.session.submit_all(now_ns, self._wishes)
         self._cancel_unwanted()
         for done in self._connection.close():
             done.token(done)  # type: ignore[operator]

@@ -19,8 +19,6 @@ BAD_ANSWER: Final = "bad_answer"
 
 
 class AskedBatch:
-    BODY_BYTES_MAX = limits.BODY_BYTES_MAX
-
     def __init__(self, rows: pa.RecordBatch, terms: Terms, codec: Codec, ids: TaskIds) -> None:
         self._rows = rows
         self._terms = terms
@@ -48,8 +46,8 @@ class AskedBatch:
         #: How many have not ended yet.
         self.open = count
         self._answers: list[bytes | None] = [None] * count
-        self._outcomes = ["OK"] * count
-        self._reasons: list[str | None] = [None] * count
+        #: The outcomes and reasons of those that did not end as OK.
+        self._failed: dict[int, tuple[str, str]] = {}
         self._took_ms = [0] * count
 
     def refuse(self, place: int) -> None:
@@ -60,30 +58,31 @@ class AskedBatch:
         elif self.ids[place] is None:
             reason = reasons.reason(reasons.BAD_ARGUMENTS, "the key is null")
         else:
-            sentence = f"a body has at most {self.BODY_BYTES_MAX} bytes, and this one has {len(body)}"
+            sentence = f"a body has at most {limits.BODY_BYTES_MAX} bytes, and this one has {len(body)}"
             reason = reasons.reason(reasons.TOO_LARGE, sentence)
         self._check("REJECTED", reason, place)
         self.fail(place, self.asked_ns[place], "REJECTED", reason)
 
-    def fail(self, place: int, now_ns: int, outcome: str, reason: str, message_id: str = "") -> None:
-        self._outcomes[place] = outcome
-        self._reasons[place] = reason
-        self.end(place, now_ns, None, message_id)
+    def fail(self, place: int, now_ns: int, outcome: str, reason: str, message_id: str = "") -> int:
+        self._failed[place] = outcome, reason
+        return self.end(place, now_ns, None, message_id)
 
-    def end(self, place: int, now_ns: int, answer: bytes | None, message_id: str = "") -> None:
+    def end(self, place: int, now_ns: int, answer: bytes | None, message_id: str = "") -> int:
+        """It has its outcome. Returns how many bytes its body had."""
         self._answers[place] = answer
         self._took_ms[place] = (now_ns - self.asked_ns[place]) // 1_000_000
         if message_id:
             self.ids[place] = message_id
-        self.bodies[place] = None
+        body, self.bodies[place] = self.bodies[place], None
         self.open -= 1
+        return len(body or b"")
 
     def answered(self, codec: Codec) -> pa.RecordBatch:
         """The rows with their answers, once all have ended."""
         answers = self._read_each(codec) if self._size == 1 else self._read_many(codec)
         outcomes: list[pa.Array] = [
-            pa.array(self._outcomes, pa.string()),
-            pa.array(self._reasons, pa.string()),
+            _column(self.tasks, "OK", {place: outcome for place, (outcome, _) in self._failed.items()}),
+            _column(self.tasks, None, {place: reason for place, (_, reason) in self._failed.items()}),
             pa.array([each or None for each in self.ids], pa.string()),
             pa.array(self._took_ms, pa.int64()),
         ]
@@ -118,7 +117,7 @@ class AskedBatch:
         """It ended OK, with something that is no answer."""
         reason = reasons.reason(BAD_ANSWER, what)
         self._check("ERROR", reason, place)
-        self._outcomes[place], self._reasons[place] = "ERROR", reason
+        self._failed[place] = "ERROR", reason
 
     def _check(self, outcome: str, reason: str, place: int) -> None:
         if outcome in self._terms.fail_on:
@@ -127,6 +126,13 @@ class AskedBatch:
 
 def failed(terms: Terms, outcome: str, reason: str, message_id: str | None) -> AskFailed:
     return AskFailed(f"{terms.service}: {outcome}, {reason} (task {message_id or 'without a name'})")
+
+
+def _column(count: int, usual: str | None, others: dict[int, str]) -> pa.Array:
+    """The same text nearly everywhere."""
+    if not others:
+        return pa.repeat(pa.scalar(usual, pa.string()), count)
+    return pa.array([others.get(place, usual) for place in range(count)], pa.string())
 
 
 def body_of(rows: pa.RecordBatch, terms: Terms) -> pa.RecordBatch:

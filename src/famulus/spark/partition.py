@@ -16,7 +16,7 @@ from typing import Final
 import pyarrow as pa
 
 from famulus import Client
-from famulus.client.many import Done, Many, Named
+from famulus.client.many import Done, Many
 from famulus.errors import BrokerUnreachable
 from famulus.spark.asked_batch import AskedBatch, body_of, failed
 from famulus.spark.clients import client_of
@@ -24,14 +24,18 @@ from famulus.spark.codecs import Codec, codec
 from famulus.spark.seen_keys import SeenKeys
 from famulus.spark.task_ids import TaskIds
 from famulus.spark.terms import Terms
-from famulus.wire import reasons
+from famulus.wire import limits, reasons
+
+# Final, so that compiled code has it at hand instead of looking it up each time.
+clock_ns: Final = monotonic_ns
 
 #: Of bodies that are under way, or one body.
 OPEN_BYTES_MAX: Final = 32 * 1024 * 1024
 #: The pause before a refused row is asked for again: doubling, from the first value to the second, less up to a half.
 PAUSE_NS: Final = (100_000_000, 2_000_000_000)
-#: A task's number: that of its batch, times this, and its place there.
-BATCH: Final = 1 << 32
+#: A task's number is that of its batch and, in so many bits, its place there.
+BATCH_BITS: Final = 32
+PLACE_BITS: Final = (1 << BATCH_BITS) - 1
 NS_PER_MS: Final = 1_000_000
 #: With nothing to wait for but outcomes.
 LONG_S: Final = 60.0
@@ -51,6 +55,7 @@ def answered(terms: Terms, batches: Iterable[pa.RecordBatch]) -> Generator[pa.Re
 class Partition:
     def __init__(self, terms: Terms, client: Client, ids: TaskIds) -> None:
         self._terms = terms
+        self._window = terms.window
         self._client = client
         self._many = Many(
             client,
@@ -86,17 +91,15 @@ class Partition:
         while True:
             self._hear(0)
             yield from self._done()
-            tasks = self._due()
-            if self._last is None and not is_over and not tasks and self._has_room:
+            self._ask_again()
+            if self._last is None and not is_over and self._has_room:
                 # Spark may take its time. Nobody waits for that: what has an answer has been given back.
                 rows = next(source, None)
                 is_over = rows is None
                 if rows is not None:
                     self._begin(rows)
-            tasks += self._new()
-            if tasks:
-                self._many.submit(tasks)
-            elif is_over and not self._open:
+            self._ask()
+            if is_over and not self._open:
                 return
             if is_over or not self._has_room:
                 self._hear(self._pause_s())
@@ -105,7 +108,7 @@ class Partition:
 
     @property
     def _has_room(self) -> bool:
-        return self._open < self._terms.window and self._open_bytes < OPEN_BYTES_MAX
+        return self._open < self._window and self._open_bytes < OPEN_BYTES_MAX
 
     def _begin(self, rows: pa.RecordBatch) -> None:
         if not rows.num_rows:
@@ -119,73 +122,81 @@ class Partition:
         self._begun += 1
         self._next = 0
 
-    def _new(self) -> list[Named]:
-        """Of the last batch, what there is room for."""
+    def _ask(self) -> None:
+        """For rows of the last batch, as many as there is room for."""
         batch = self._last
         if batch is None:
-            return []
-        tasks: list[Named] = []
-        number = (self._begun - 1) * BATCH
-        now_ns = monotonic_ns()
+            return
+        numbers: list[int] = []
+        bodies: list[bytes] = []
+        ids: list[str] = []
+        number = (self._begun - 1) << BATCH_BITS
+        now_ns = clock_ns()
+        room, room_bytes = self._window - self._open, OPEN_BYTES_MAX - self._open_bytes
         place = self._next
-        while place < batch.tasks and self._has_room:
+        while place < batch.tasks and room > 0 and room_bytes > 0:
             body, message_id = batch.bodies[place], batch.ids[place]
-            if body is None or message_id is None or len(body) > batch.BODY_BYTES_MAX:
+            if body is None or message_id is None or len(body) > limits.BODY_BYTES_MAX:
                 batch.refuse(place)
                 self._refused += 1
             else:
                 batch.asked_ns[place] = now_ns
-                self._open += 1
-                self._open_bytes += len(body)
-                tasks.append((number + place, body, message_id, self._terms.timeout_ms))
+                room -= 1
+                room_bytes -= len(body)
+                numbers.append(number + place)
+                bodies.append(body)
+                ids.append(message_id)
             place += 1
         self._next = place
         if place == batch.tasks:
             self._last = None
-        self._asked += len(tasks)
-        return tasks
+        if bodies:
+            self._open, self._open_bytes = self._window - room, OPEN_BYTES_MAX - room_bytes
+            self._asked += len(bodies)
+            self._many.submit(numbers, bodies, ids, self._terms.timeout_ms)
 
-    def _due(self) -> list[Named]:
-        """Those that have rested, with what is left of their time."""
-        tasks: list[Named] = []
-        now_ns = monotonic_ns()
+    def _ask_again(self) -> None:
+        """For those that have rested, with what is left of their time."""
+        now_ns = clock_ns()
         while self._resting and self._resting[0][0] <= now_ns:
             number = heappop(self._resting)[1]
-            batch, place = self._batches[number // BATCH], number % BATCH
+            batch, place = self._batches[number >> BATCH_BITS], number & PLACE_BITS
             body, message_id = batch.bodies[place], batch.ids[place]
             assert body is not None
             left_ms = self._terms.timeout_ms - (now_ns - batch.asked_ns[place]) // NS_PER_MS
-            tasks.append((number, body, message_id or "", max(1, left_ms)))
-        return tasks
+            self._many.submit([number], [body], [message_id or ""], max(1, left_ms))
 
     def _pause_s(self) -> float:
-        return (self._resting[0][0] - monotonic_ns()) / 1e9 if self._resting else LONG_S
+        return (self._resting[0][0] - clock_ns()) / 1e9 if self._resting else LONG_S
 
     # -- what comes -------------------------------------------------------------------------------------------------
 
     def _hear(self, wait_s: float) -> None:
+        batches = self._batches
         for ended_ns, done in self._many.take(wait_s):
-            self._end(done, ended_ns)
+            batch, place = batches[done.place >> BATCH_BITS], done.place & PLACE_BITS
+            if done.tries:
+                self._retried += done.tries
+            if done.outcome == "OK":
+                self._answered += 1
+                self._open -= 1
+                self._open_bytes -= batch.end(place, ended_ns, done.body, done.message_id)
+            else:
+                self._fail(batch, place, ended_ns, done)
 
-    def _end(self, done: Done, now_ns: int) -> None:
-        batch, place = self._batches[done.place // BATCH], done.place % BATCH
-        self._retried += done.tries
+    def _fail(self, batch: AskedBatch, place: int, now_ns: int, done: Done) -> None:
         if done.outcome == "REJECTED":
             if reasons.code_of(done.reason) == reasons.OVERLOAD and self._rests(batch, place, done.place, now_ns):
                 return
             if not self._answered and not self._client.was_connected:
                 raise self._unreachable()
             self._refused += 1
-        elif done.outcome != "UNKNOWN":
+        elif done.outcome == "ERROR":
             self._answered += 1
-        self._open -= 1
-        self._open_bytes -= len(batch.bodies[place] or b"")
-        if done.outcome == "OK":
-            batch.end(place, now_ns, done.body, done.message_id)
-        elif done.outcome in self._terms.fail_on:
+        if done.outcome in self._terms.fail_on:
             raise failed(self._terms, done.outcome, done.reason, done.message_id)
-        else:
-            batch.fail(place, now_ns, done.outcome, done.reason, done.message_id)
+        self._open -= 1
+        self._open_bytes -= batch.fail(place, now_ns, done.outcome, done.reason, done.message_id)
 
     def _rests(self, batch: AskedBatch, place: int, number: int, now_ns: int) -> bool:
         """There is no room for it in the network. Its client has a budget for trying again, and we have time."""

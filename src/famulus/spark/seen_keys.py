@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Sequence
 from typing import Final
 
@@ -16,21 +15,21 @@ COMPARED: Final = 100_000
 
 class SeenKeys:
     def __init__(self) -> None:
-        self._batches: deque[set[str | None]] = deque()
-        self._count = 0
+        self._recent: set[str | None] = set()
+        self._former: set[str | None] = set()
 
     def add(self, ids: Sequence[str | None], keys: pa.RecordBatch) -> None:
         """The ids of a batch, which are equal if the keys are. Raises AskFailed if one was there before."""
         new = set(ids) - {None}
-        if len(new) + ids.count(None) < len(ids) or not all(new.isdisjoint(before) for before in self._batches):
+        is_new = new.isdisjoint(self._recent) and new.isdisjoint(self._former)
+        if len(new) + ids.count(None) < len(ids) or not is_new:
             raise AskFailed(_sentence(self._first_twice(ids), keys))
-        self._batches.append(new)
-        self._count += len(new)
-        while self._count - len(self._batches[0]) >= COMPARED:
-            self._count -= len(self._batches.popleft())
+        self._recent |= new
+        if len(self._recent) >= COMPARED:
+            self._former, self._recent = self._recent, set()
 
     def _first_twice(self, ids: Sequence[str | None]) -> int:
-        seen = set().union(*self._batches)
+        seen = self._recent | self._former
         for place, each in enumerate(ids):
             if each is not None and each in seen:
                 return place

@@ -64,14 +64,16 @@ class TaskIds:
 
     def of_rows(self, names: pa.Array) -> list[str | None]:
         """An id for each row; None where a row has no name."""
-        head, begun = self._head, self._hash
+        head = self._head
+        begun = self._hash.copy()
+        begun.update(b"\0")
+        begin = begun.copy
         ids: list[str | None] = []
         for name in names.to_pylist():
             if name is None:
                 ids.append(None)
                 continue
-            digest = begun.copy()
-            digest.update(b"\0")
+            digest = begin()
             digest.update(name)
             ids.append(head + digest.hexdigest())
         return ids

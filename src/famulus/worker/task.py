@@ -88,8 +88,7 @@ def _written(done: object, note: object) -> bytes:
 
 def read_task(given: Given, deadline_ns: int, tell: TellProgress | None) -> Task:
     """The task of a header that is known to be valid."""
-    fields = headers.read_fields(given.header)
-    request = headers.read_message(fields)
-    assert isinstance(request, headers.TaskRequest)
+    fields = headers.read_valid(given.header)
     deadline = deadline_ns / NS_PER_S if deadline_ns < NEVER_NS else math.inf
-    return Task(request.message_id, request.service, request.attempt, deadline, fields, given.body, given, tell)
+    own = fields.get("message_id", ""), fields["service"], fields.get("attempt", 1)
+    return Task(*own, deadline, fields, given.body, given, tell)

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import json
+import random
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from famulus.wire import headers
-from famulus.wire.id_in_header import cut_out, is_plain, is_the_id
+from famulus.wire.id_in_header import Cutter, cut_out, is_plain, is_the_id
 
 TEXTS = st.text(st.characters(exclude_categories=["Cs"]), max_size=20)
 
@@ -55,3 +56,33 @@ def test_with_another_id_the_rest_says_the_same(fields: dict[str, object], other
     another = header[:at] + other_text + header[at + len(text) :]
     assert cut_out(another) == (other_text, rest)
     assert json.loads(another) == fields | {"message_id": other}
+
+
+#: What is around an id, and what it is; not all of them are what they seem.
+BEGINS = st.sampled_from(
+    [b'{"service":"s","message_id":', b'{"a":"message_id":', b'{"message_id":"b","message_id":', b"{"]
+)
+ENDS = st.sampled_from([b"}", b'","x":"y"}', b',"message_id":"z"}', b"", b'"'])
+INSIDE = st.sampled_from(
+    [b"a", b"b7/c d", b"", b"a\\n", b'a"b', b'a","message_id":"b', "ü".encode(), b"\t", b"x" * 129]
+)
+IDS = INSIDE.map(lambda inside: b'"%b"' % inside) | st.sampled_from([b"", b"5", b'"', b'"ab', b'ab"'])
+
+
+@given(st.lists(st.tuples(BEGINS, ENDS), min_size=1, max_size=2), st.lists(IDS, min_size=2, max_size=12), st.randoms())
+def test_among_many_alike_each_id_is_found_as_if_it_were_the_first(
+    around: list[tuple[bytes, bytes]], ids: list[bytes], chance: random.Random
+) -> None:
+    cutter = Cutter()
+    for each in ids:
+        begin, end = chance.choice(around)
+        header = begin + each + end
+        text, rest = cut_out(header)
+        assert cutter.cut(header) == ((text, rest) if is_plain(text) else (b"", b""))
+
+
+@pytest.mark.parametrize("text", [b'"ab', b'ab"', b'""', b'"', b""])
+def test_what_is_no_id_is_none_after_others_either(text: bytes) -> None:
+    cutter = Cutter()
+    assert cutter.cut(b'{"message_id":"x"}')[0] == b'"x"'
+    assert cutter.cut(b'{"message_id":%b}' % text) == (b"", b"")

@@ -27,6 +27,7 @@ from famulus.core.dispatch.flows import Flow
 from famulus.core.dispatch.outgoing import Frames, Outgoing, Ports
 from famulus.core.dispatch.parts import Parts
 from famulus.core.dispatch.questions import Question
+from famulus.core.dispatch.repeats import Known
 from famulus.core.dispatch.session import Session
 from famulus.core.dispatch.slot_count import SlotCount
 from famulus.core.dispatch.task import Task
@@ -34,7 +35,6 @@ from famulus.core.load import load
 from famulus.errors import ProtocolError
 from famulus.wire import inner, limits, reasons
 from famulus.wire.headers import CANCEL, CREDIT, PART, write_error
-from famulus.wire.id_in_header import cut_out, is_plain
 
 # Final, so that compiled code need not look it up each time.
 _CANCEL: Final = CANCEL
@@ -346,19 +346,19 @@ class Dispatcher(Parts):
         named = account.flows.named
         if not named:
             return False
-        message_id, rest = cut_out(header)
+        message_id, rest = self.cutter.cut(header)
         flow = named.get(rest)
-        if flow is None or not is_plain(message_id):
+        if flow is None:
             return False
         now_ns = self.now.ns
-        key = account.name + flow.owner + message_id
-        known = self.repeats.get(key, now_ns)
-        if known is not None:
+        new = Known(account.name + flow.owner + message_id, 0)
+        known = self.repeats.find_or_begin(new, now_ns)
+        if known is not new:
             tell_again(self, known, client, envelope, flow.client_head + message_id)
             return True
         self.counters.by_flow += 1
         task = Task(account, client, envelope, body, now_ns, flow, message_id, self.now.moment)
-        task.known = self.repeats.begin(key)
+        task.known = known
         self.assignment.accept(task)
         return True
 

@@ -46,6 +46,7 @@ from famulus.core.dispatch.services import Services
 from famulus.core.dispatch.sessions import Sessions
 from famulus.core.dispatch.streams import Streams
 from famulus.wire.headers import write_text
+from famulus.wire.id_in_header import Cutter
 from famulus.wire.inner import Terms
 from famulus.wire.rows import Journal
 
@@ -84,6 +85,8 @@ class Parts:
         next_number = self.questions.next_number
         self.managing = Managing(out)
         self.delegates = Delegates()
+        #: Of the headers of clients.
+        self.cutter = Cutter()
         self.repeats = Repeats(bounds.results_max, bounds.results_bytes_max)
         self.services = services = Services(bounds.services_max, self.flows, self.delegates, settled_at_ns)
         services.declare(declared)

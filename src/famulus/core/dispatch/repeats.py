@@ -74,28 +74,37 @@ class Repeats:
         known = self._known[key] = Known(key, credit)
         return known
 
+    def find_or_begin(self, new: Known, now_ns: int) -> Known:
+        """What is known of the task with this id; if nothing is, it is new."""
+        known = self._known.setdefault(new.key, new)
+        if 0 < known.until_ns <= now_ns:
+            known = self._known[new.key] = new
+        return known
+
     def end(self, known: Known, service: Service, tail: bytes, body: bytes, now_ns: int) -> None:
         """It has its outcome: keep it for a while, as long and with as many others as its service says."""
         known.until_ns = now_ns + service.results_age_ns
         known.tail = tail
         known.whole = len(body) <= BODY_BYTES_MAX
         known.body = body if known.whole else b""
-        known.waiters = []
+        if known.waiters:
+            known.waiters = []
         memory = self._memories.get(service.name)
         if memory is None:
             memory = self._memories[service.name] = Memory()
-        memory.ended.append(known)
+        ended = memory.ended
+        ended.append(known)
         size = _size(known)
         memory.bytes += size
         self._bytes += size
         self._tasks += 1
         while (
-            len(memory.ended) > service.results_max
+            len(ended) > service.results_max
             or memory.bytes > service.results_bytes_max
-            or memory.ended[0].until_ns <= now_ns
+            or ended[0].until_ns <= now_ns
         ):
             self._forget_first(memory)
-            if not memory.ended:
+            if not ended:
                 del self._memories[service.name]
                 return
         if self._tasks > self._tasks_max or self._bytes > self._bytes_max:

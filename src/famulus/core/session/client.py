@@ -18,6 +18,7 @@ The connection over which a task was sent is its *leg*: legs are counted from 1,
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable, Set
 from typing import Final
 
@@ -34,10 +35,13 @@ from famulus.core.session.task_kind import TaskKind
 from famulus.core.timers import Timers
 from famulus.wire import headers, reasons, stream
 
-__all__ = ["GRACE_NS", "ClientSession", "Done", "Repeatable", "Streamed"]
+__all__ = ["GRACE_NS", "ClientSession", "Done", "Repeatable", "Streamed", "Wish"]
 
 #: How long after its deadline the broker may still answer a task before its silence means that it is lost.
 GRACE_NS: Final = 1 * NS_PER_S
+
+#: What `submit` takes: the token, the kind, the body, the message_id and the place.
+Wish = tuple[object, TaskKind, bytes, str, int]
 
 #: The beginning and the end of a header that says OK and nothing else. Most do, and need not be read any further.
 _OK_HEAD: Final = b'{"request":"TASK","type":"RESPONSE",'
@@ -135,6 +139,12 @@ class ClientSession:
         self._pending[envelope] = pending
         self._unsent.append(pending)
         self._timers.set(pending, deadline_ns)
+
+    def submit_all(self, now_ns: int, wishes: deque[Wish]) -> None:
+        """All that are there, and what others add meanwhile."""
+        while wishes:
+            token, kind, body, message_id, place = wishes.popleft()
+            self.submit(now_ns, token, kind, body, message_id, place)
 
     def next_to_send(self, now_ns: int, limit: int) -> list[Frames]:
         """The oldest unsent messages; `on_sent` must be told how many of them the connection took."""

@@ -12,7 +12,7 @@ from typing import Final
 import msgspec
 
 from famulus.wire import headers, limits
-from famulus.wire.id_in_header import cut_out, is_plain, is_the_id
+from famulus.wire.id_in_header import Cutter, is_the_id
 
 CACHED_MAX: Final = 1024
 SKIPPED: Final = 15
@@ -61,6 +61,7 @@ class Given:
 class HeaderCache:
     def __init__(self) -> None:
         self._known: dict[bytes, ParsedHeader] = {}
+        self._cutter = Cutter()
         self._missed = b""
         #: This many headers are read without looking in the cache.
         self._skips = 0
@@ -71,9 +72,9 @@ class HeaderCache:
         if self._skips:
             self._skips -= 1
             return self._read(ticket, header, body, place)
-        id_text, rest = cut_out(header)
+        id_text, rest = self._cutter.cut(header)
         known = self._known.get(rest)
-        if known is not None and is_plain(id_text):
+        if known is not None:
             return Given(ticket, known, id_text, header, body, place)
         given = self._read(ticket, header, body, place)
         if given is not None:

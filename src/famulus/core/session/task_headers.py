@@ -7,6 +7,9 @@ from typing import Final
 from famulus.core.session.task_kind import TaskKind
 from famulus.wire import headers, limits
 
+# Final, so that compiled code has it at hand instead of looking it up each time.
+_write_text: Final = headers.write_text
+
 #: A client of more services than this asks for brokers without naming services: one that serves most of them will do.
 SERVICES_NAMED_MAX: Final = 8
 
@@ -31,7 +34,7 @@ class TaskHeaders:
             self._note(kind.service)
         if not message_id:
             return kind.header
-        return b'%b,"message_id":%b%b%b' % (kind.begin, headers.write_text(message_id), self._after_id, kind.end)
+        return b'%b,"message_id":%b%b%b' % (kind.begin, _write_text(message_id), self._after_id, kind.end)
 
     def _note(self, service: str) -> None:
         if service not in self._services and len(self._services) <= SERVICES_NAMED_MAX and _is_name(service):

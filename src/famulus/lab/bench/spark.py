@@ -1,7 +1,8 @@
 """`famulus bench spark`: rows of a DataFrame as tasks, beside a client's `map`, with what Spark itself takes apart.
 
 All sides share a broker, an echo worker and a session of Spark, and take turns. Beside each `ask` the same plan is run
-with a function in its place that gives the rows back with as many columns and asks nobody.
+with a function in its place that gives the rows back with as many columns and asks nobody; and a client without Spark
+sends bodies of as many rows.
 """
 
 from __future__ import annotations
@@ -9,6 +10,7 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import repeat
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -18,20 +20,22 @@ from famulus.lab.bench.figures import Figures, Progress, in_turn
 from famulus.lab.bench.fleet import Crew
 from famulus.pipeline.run.session import session
 from famulus.spark import ask
+from famulus.spark.codecs import codec
+from famulus.spark.partition import OPEN_BYTES_MAX
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 BODY_BYTES = 100
 SERVICE = "echo"
-MAP, MAP_IDS = "map", "map with ids"
+MAP_IDS = "map 1 with ids"
 #: One row per task, which brokers name: running it twice does no harm.
 NO_KEY = "ask 1, no key"
 
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    rows: int = 40_000
+    rows: int = 100_000
     many_rows: int = 1_000_000
     sizes: tuple[int, ...] = (1, 100, 1000)
     window: int = 1000
@@ -44,7 +48,9 @@ class Plan:
 
 
 def measure(plan: Plan, progress: Progress) -> dict[str, Any]:
-    sides = [MAP, MAP_IDS, NO_KEY, *(side for size in plan.sizes for side in (asking(size), nothing(size)))]
+    sides = [MAP_IDS, NO_KEY]
+    for size in plan.sizes:
+        sides += mapping(size), asking(size), nothing(size)
     with Crew() as crew, session(f"local[{plan.partitions}]", archive=False) as spark:
         address = crew.echo_broker(plan.window * plan.partitions).frontend
         work = Sides(plan, spark, address)
@@ -52,6 +58,10 @@ def measure(plan: Plan, progress: Progress) -> dict[str, Any]:
             work.warm_up(side)
         seen = in_turn(sides, plan.rounds, work.one_round, progress)
     return {"net": _net(plan, seen["medians"]), **seen}
+
+
+def mapping(size: int) -> str:
+    return f"map {size}"
 
 
 def asking(size: int) -> str:
@@ -68,8 +78,7 @@ def _net(plan: Plan, medians: dict[str, Figures]) -> dict[str, Figures]:
     for side, size in [(NO_KEY, 1), *((asking(size), size) for size in plan.sizes)]:
         seconds = medians[side]["seconds"] - medians[nothing(size)]["seconds"]
         per_s = plan.rows_of(size) / max(seconds, 1e-9)
-        of_map = {name: per_s / medians[name]["per_s"] for name in (MAP, MAP_IDS)}
-        found[side] = {"per_s": per_s, **{f"of {name}": ratio for name, ratio in of_map.items()}}
+        found[side] = {"per_s": per_s, "of_map": per_s / medians[mapping(size)]["per_s"]}
     return found
 
 
@@ -90,17 +99,24 @@ class Sides:
         return {"per_s": rows / seconds, "seconds": seconds}
 
     def _run(self, side: str, rows: int) -> None:
-        if side in (MAP, MAP_IDS):
-            self._map(rows, with_ids=side == MAP_IDS)
+        if side == MAP_IDS:
+            self._map(rows, 1, with_ids=True)
+        elif side == mapping(_size(side)):
+            self._map(rows, _size(side))
         else:
             self._frame(side, rows).write.format("noop").mode("overwrite").save()
 
-    def _map(self, rows: int, *, with_ids: bool) -> None:
+    def _map(self, rows: int, size: int, *, with_ids: bool = False) -> None:
         body = b"x" * BODY_BYTES
-        ids = (f"bench-0123456789abcdef.{number:032x}" for number in range(rows)) if with_ids else None
+        if size > 1:
+            many = pa.record_batch({"answer": [body.decode()] * size})
+            body = codec("arrow", many.schema).encode(many)
+        tasks = rows // size
+        ids = (f"bench-0123456789abcdef.{number:032x}" for number in range(tasks)) if with_ids else None
+        # What Spark has open: a window in each partition, and so many bytes.
+        window = self._plan.partitions * min(self._plan.window, max(1, OPEN_BYTES_MAX // len(body)))
         with Client(self._address) as client:
-            bodies = (body for _ in range(rows))
-            for _ in client.map(SERVICE, bodies, window=self._plan.window * self._plan.partitions, message_ids=ids):
+            for _ in client.map(SERVICE, repeat(body, tasks), window=window, message_ids=ids):
                 pass
 
     def _frame(self, side: str, rows: int) -> DataFrame:
@@ -131,12 +147,11 @@ def _nothing(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     for batch in batches:
         rows = batch.num_rows
         texts = {"outcome": "OK", "reason": None, "message_id": "bench-0123456789abcdef." + 32 * "0"}
-        columns = [pa.array([text] * rows, pa.string()) for text in texts.values()]
-        took = pa.array([0] * rows, pa.int64())
+        columns = [pa.repeat(pa.scalar(text, pa.string()), rows) for text in texts.values()]
+        took = pa.repeat(0, rows)
         names = ["id", "data", "answer", *texts, "took_ms"]
         yield pa.record_batch([*batch.columns, batch.column(1), *columns, took], names=names)
 
 
 def _size(side: str) -> int:
-    word = side.split()[-1]
-    return int(word) if word.isdigit() else 1
+    return int(side.split()[1].rstrip(","))
