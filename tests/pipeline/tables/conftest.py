@@ -15,6 +15,7 @@ from pyspark.sql.pandas.types import to_arrow_schema
 from famulus.journal import schema
 from famulus.pipeline.tables import ALL, Table, schemas
 from famulus.pipeline.tables.column_types import struct_of
+from famulus.pipeline.tables.hourly import HOUR, frame_of
 from famulus.pipeline.tables.memo import release_cached
 
 NOON = datetime(2026, 11, 15, 12, tzinfo=UTC)
@@ -105,6 +106,12 @@ def found(frame: DataFrame) -> list[dict[str, Any]]:
 TABLES: dict[str, Table] = {table.name: table for table in ALL}
 
 
+def _with_hour(rows: pa.Table, hour: int) -> pa.Table:
+    date = (datetime(1970, 1, 1, tzinfo=UTC) + timedelta(hours=hour)).date()
+    columns = {"date": pa.repeat(date, rows.num_rows), "hour": pa.repeat(hour % 24, rows.num_rows)}
+    return pa.table({**columns, **{name: rows[name] for name in rows.column_names}})
+
+
 @dataclass(frozen=True)
 class Makes:
     """Makes a table of inputs by name; those that are not given are empty. Checks what holds for every table."""
@@ -114,7 +121,14 @@ class Makes:
     def frame(self, name: str, **inputs: DataFrame) -> DataFrame:
         table = TABLES[name]
         assert inputs.keys() <= set(table.inputs)
-        return table.make(*[inputs[each] if each in inputs else self.rows.of(each) for each in table.inputs])
+        given = [inputs[each] if each in inputs else self.rows.of(each) for each in table.inputs]
+        made = table.make(*given)
+        if table.beside is None:
+            return made
+        beside = table.beside(*given)
+        columns = to_arrow_schema(made.schema, timezone="UTC")
+        hours = [_with_hour(beside.of(hour, HOUR), hour).select(columns.names).cast(columns) for hour in beside.rows_of]
+        return made.unionByName(frame_of(self.rows.spark, pa.concat_tables([columns.empty_table(), *hours])))
 
     def __call__(self, name: str, **inputs: DataFrame) -> list[dict[str, Any]]:
         made = found(self.frame(name, **inputs))

@@ -21,9 +21,11 @@ from famulus.errors import EmptyJournal, PlaceError
 from famulus.journal import arrow, files, schema
 from famulus.journal.files import JournalFile
 from famulus.pipeline.io import hours
+from famulus.pipeline.io.journal_hours import JournalHours
 from famulus.pipeline.io.place import FoundFile, Place, is_damage
 from famulus.pipeline.io.small_batch import small_frame
 from famulus.pipeline.tables.column_types import struct_of
+from famulus.pipeline.tables.hourly import remember
 from famulus.pipeline.tables.scale import BATCH_ROWS, Scale, scale_of
 
 #: Opening a file is mostly waiting, above all when it is remote.
@@ -143,6 +145,17 @@ def _misfit(has: pa.Schema, table: str, *, older: bool) -> str:
 
 def read(spark: SparkSession, journal: Place, table: str, found: Sequence[Sound]) -> DataFrame:
     """The rows of these files."""
+    rows = _read(spark, journal, table, found)
+    paths: dict[int, tuple[str, ...]] = {}
+    count: dict[int, int] = {}
+    for each in found:
+        paths[each.hour] = (*paths.get(each.hour, ()), each.path)
+        count[each.hour] = count.get(each.hour, 0) + each.rows
+    remember(rows, JournalHours(journal, table, paths, count))
+    return rows
+
+
+def _read(spark: SparkSession, journal: Place, table: str, found: Sequence[Sound]) -> DataFrame:
     wanted, paths = struct_of(schema.TABLES[table]), [each.path for each in found]
     if scale_of(spark) is not Scale.LARGE and sum(each.rows for each in found) <= BATCH_ROWS:
         rows = small_frame(spark, journal, paths, arrow.schema_of(table))

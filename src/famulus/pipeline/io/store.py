@@ -20,6 +20,7 @@ import re
 from collections import defaultdict
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from hashlib import sha256
 from itertools import pairwise
 from typing import Final
@@ -35,7 +36,9 @@ from famulus.errors import Misfiled
 from famulus.pipeline.io import hours
 from famulus.pipeline.io.place import Place
 from famulus.pipeline.io.small_batch import file_of, rows_of, small_frame
+from famulus.pipeline.io.writing import WRITTEN, write_parts
 from famulus.pipeline.tables.column_types import arrow_schema, struct_of
+from famulus.pipeline.tables.hourly import HourlyMade, in_tasks, is_here
 from famulus.pipeline.tables.scale import Scale, scale_of
 from famulus.pipeline.tables.table import Table
 
@@ -110,22 +113,53 @@ class Store:
         self.place.remove_folder(STAGING)
 
     def stage_hours(
-        self, table: Table, rows: DataFrame, wanted: frozenset[int], parts: Mapping[int, int], *, few: bool
+        self,
+        table: Table,
+        rows: DataFrame,
+        wanted: frozenset[int],
+        parts: Mapping[int, int],
+        *,
+        few: bool,
+        beside: HourlyMade | None = None,
     ) -> Made:
         """`parts`: hours that are to be cut, and into how many. `few`: so few rows that we write them ourselves."""
+        folder = f"{STAGING}/{table.name}"
+        if beside is None:
+            return Made(table, folder, wanted, self._stage_rows(table, rows, wanted, parts, folder, few=few))
+        self._stage_rows(table, rows, wanted, parts, f"{folder}-apart", few=few)
+        made = {hour: count for hour, count in beside.rows_of.items() if hour in wanted}
+        apart: dict[tuple[int, int], tuple[str, ...]] = {}
+        for each in self.place.files(f"{folder}-apart"):
+            at = _place_of(each.path)
+            apart[at] = (*apart.get(at, ()), each.path)
+        units = {
+            (hour, part): made.get(hour, 0) // parts.get(hour, 1)
+            for hour in {*made, *(hour for hour, _ in apart)}
+            for part in range(parts.get(hour, 1))
+        }
+        work = partial(write_parts, self.place, _file_schema(table), parts, beside, apart, folder)
+        if is_here(units):
+            _ = [*work(sorted(units))]
+        else:
+            in_tasks(rows.sparkSession, units, work, WRITTEN).toArrow()
+        return Made(table, folder, wanted, self._checked(table, folder))
+
+    def _stage_rows(
+        self, table: Table, rows: DataFrame, wanted: frozenset[int], parts: Mapping[int, int], folder: str, *, few: bool
+    ) -> int:
+        """Returns how many there are."""
         number = _number()
         if is_cut(table):
             rows = rows.where(_is_near(F.col(_ENDED), wanted))
         kept = rows.where(number.isin(sorted(wanted))).withColumn("part_", _part(number, parts))
-        folder = f"{STAGING}/{table.name}"
         if few:
-            return Made(table, folder, wanted, self.put_hours(table, kept.toArrow(), folder))
+            return self.put_hours(table, kept.toArrow(), folder)
         # One task for each part, hence one file for each.
         files = sum(parts.get(each, 1) for each in wanted)
         tasks = min(files, int(rows.sparkSession.conf.get("spark.sql.shuffle.partitions") or 1))
         laid_out = kept.repartition(tasks, *_PARTS).sortWithinPartitions(*_PARTS, *_order_of(table))
         laid_out.write.partitionBy(*_PARTS).parquet(self.place.uri(folder))
-        return Made(table, folder, wanted, self._checked(table, folder))
+        return self._checked(table, folder)
 
     def stage_whole(self, table: Table, rows: DataFrame, *, few: bool) -> Made:
         folder = f"{STAGING}/{table.name}"

@@ -244,9 +244,11 @@ class _PipelineRun:
     def _stage(self, table: Table, wanted: frozenset[int] | None) -> Made:
         spark, few = self._sessions[self._scales[table.name]], self._makes_few(table)
         read = plan.to_read(table, wanted, self._unaffected) if wanted else None
-        rows = table.make(*(self._input(spark, name, read, table.wants.get(name)) for name in table.inputs))
+        inputs = [self._input(spark, name, read, table.wants.get(name)) for name in table.inputs]
+        rows = table.make(*inputs)
         if wanted:
-            return self._store.stage_hours(table, rows, wanted, self._parts(table, wanted), few=few)
+            beside = table.beside(*inputs) if table.beside is not None else None
+            return self._store.stage_hours(table, rows, wanted, self._parts(table, wanted), few=few, beside=beside)
         return self._store.stage_whole(table, rows, few=few)
 
     def _may_have_rows(self, table: Table) -> bool:
@@ -307,12 +309,14 @@ def _touched(planned: RunPlan, sight: Sight) -> set[int]:
 def _is_unreadable(error: Exception) -> bool:
     """Whether Spark, or we, could not make sense of a file."""
     said = str(error)
-    return isinstance(error, FileDamaged) or any(word in said for word in ("FAILED_READ_FILE", "org.apache.parquet"))
+    return isinstance(error, FileDamaged) or any(
+        word in said for word in ("FAILED_READ_FILE", "org.apache.parquet", "FileDamaged")
+    )
 
 
 def _is_gone(error: Exception) -> bool:
     """Whether Spark, or we, missed a file that was there a moment ago."""
     said = str(error)
     return isinstance(error, FileGone) or any(
-        word in said for word in ("FILE_NOT_EXIST", "PATH_NOT_FOUND", "FileNotFoundException")
+        word in said for word in ("FILE_NOT_EXIST", "PATH_NOT_FOUND", "FileNotFoundException", "FileGone")
     )

@@ -25,7 +25,7 @@ from famulus.pipeline.tables import (
 from famulus.pipeline.tables.table import Grain, Table
 
 ALL: Final[tuple[Table, ...]] = (
-    Table.of(task_facts.task_facts, Grain.HOURLY, neighbours=True, by_task=True),
+    Table.of(task_facts.task_facts, Grain.HOURLY, neighbours=True, by_task=True, beside=task_facts.plain_facts),
     Table.of(service_figures.service_minutes, Grain.HOURLY),
     Table.of(service_figures.service_hours, Grain.HOURLY),
     Table.of(loads.service_loads, Grain.HOURLY),

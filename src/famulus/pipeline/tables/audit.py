@@ -27,18 +27,19 @@ from pyspark.sql import functions as F
 from famulus.pipeline.tables.auditing import crashes, gaps, halves, nonsense, repeated, unfinished
 from famulus.pipeline.tables.column_types import union_all
 from famulus.pipeline.tables.lives import broker_events
+from famulus.pipeline.tables.remarkable import remarkable
 from famulus.pipeline.tables.unsettled import unsettled
 
 
 def audit(tasks: DataFrame, open_tasks: DataFrame, brokers: DataFrame, peers: DataFrame) -> DataFrame:
-    events = broker_events(brokers)
+    events, odd = broker_events(brokers), remarkable(tasks, open_tasks).tasks
     lost = unsettled(tasks, open_tasks, brokers, peers).where(F.col("fate").isin(*unfinished.FATES))
     parts = [
         unfinished.unfinished(lost, events),
-        *repeated.repeated(tasks),
-        nonsense.odd_rows(tasks),
-        halves.missing(tasks, brokers, peers),
-        gaps.missing_rows(tasks, events),
+        *repeated.repeated(odd),
+        nonsense.odd_rows(odd),
+        halves.missing(odd, tasks, brokers, peers),
+        gaps.missing_rows(tasks, odd, events),
         gaps.gaps(events),
         crashes.crash_windows(lost, tasks, brokers, peers),
     ]

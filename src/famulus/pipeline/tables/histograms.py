@@ -2,21 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
-from famulus.pipeline.tables.columns import bucket_of, no_histogram
-
-
-def counted(rows: DataFrame, keys: Sequence[str], values: Mapping[str, Column]) -> DataFrame:
-    """For each group one row with a histogram of each of the values; nulls are not counted."""
-    entries = [
-        F.struct(F.lit(at).alias("of"), bucket_of(value).alias("bucket"), F.lit(1).cast("long").alias("count"))
-        for at, value in enumerate(values.values())
-    ]
-    return _summed(rows, keys, F.array(*entries), list(values))
+from famulus.pipeline.tables.columns import no_histogram
 
 
 def merged(rows: DataFrame, keys: Sequence[str], names: Sequence[str]) -> DataFrame:

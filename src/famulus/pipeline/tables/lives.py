@@ -8,8 +8,9 @@ from __future__ import annotations
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from famulus.pipeline.tables.columns import hour_number, hours_around, is_dispatcher_death, is_final
-from famulus.pipeline.tables.hash_join import in_one_partition
+from famulus.pipeline.columnar import sums
+from famulus.pipeline.tables.columns import hour_number, hours_around, is_dispatcher_death
+from famulus.pipeline.tables.hourly import computed
 from famulus.pipeline.tables.memo import cached, memo
 
 
@@ -17,16 +18,7 @@ from famulus.pipeline.tables.memo import cached, memo
 def lives(tasks: DataFrame) -> DataFrame:
     """`at`: the last end; `longest_ns`: the longest time of tasks that ended; of numbered rows the `low` and `high`
     number, their `count` and `first` end. All in one pass over the tasks."""
-    row = F.col("row")
-    sums = tasks.groupBy("broker", "boot", "service", hour_number("ended").alias("hour_number")).agg(
-        F.max("ended").alias("at"),
-        F.max(F.when(is_final(), F.col("total_ns"))).alias("longest_ns"),
-        F.min(row).alias("low"),
-        F.max(row).alias("high"),
-        F.count(row).alias("count"),
-        F.min(F.when(row.isNotNull(), F.col("ended"))).alias("first"),
-    )
-    return cached(in_one_partition(sums))
+    return computed(tasks, sums.LIFE_COLUMNS, sums.of_lives, sums.LIVES)
 
 
 @memo

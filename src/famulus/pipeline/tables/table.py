@@ -13,6 +13,7 @@ from pyspark.sql import DataFrame
 from famulus.journal.schema import Column
 from famulus.pipeline.tables import schemas
 from famulus.pipeline.tables.column_types import contract
+from famulus.pipeline.tables.hourly import HourlyMade
 
 
 class Grain(Enum):
@@ -38,6 +39,8 @@ class Table:
     #: became of those that it left open (see `run.unaffected`). Where a broker died, they say how many tasks of
     #: the hour before died with it: that hour has neighbours, too.
     by_task: bool = False
+    #: Hourly: more of its rows, which are computed without Spark, from the same inputs.
+    beside: Callable[..., HourlyMade] | None = None
     #: Whole: of an input with many columns, those that `rows` looks at.
     wants: Mapping[str, tuple[str, ...]] = field(default_factory=dict, hash=False)
     #: Whole: another output among its inputs, and a column. If that has no value anywhere, there are no rows, and Spark
@@ -54,5 +57,5 @@ class Table:
         return schemas.TABLES[self.name]
 
     def make(self, *inputs: DataFrame) -> DataFrame:
-        """Its columns in their order and types, without whatever else there is."""
+        """Its columns in their order and types, without whatever else there is; and without what is `beside`."""
         return contract(self.rows(*inputs), self.columns)

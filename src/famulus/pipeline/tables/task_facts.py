@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Final
 
+import numpy as np
+import pyarrow as pa
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
+from famulus.pipeline.columnar import facts
 from famulus.pipeline.tables import schemas
 from famulus.pipeline.tables.column_types import union_all
 from famulus.pipeline.tables.columns import hour_number, hour_of, is_final, is_run, is_settled
-from famulus.pipeline.tables.hash_join import split_unique
+from famulus.pipeline.tables.hourly import HourlyRows, hourly
+from famulus.pipeline.tables.remarkable import remarkable
 from famulus.pipeline.tables.unsettled import unsettled
 
 #: Makes the order of two rows definite, whatever else is equal.
@@ -18,35 +23,35 @@ _NAME: Final = ("ended", "broker", "boot", "ticket")
 
 
 def task_facts(tasks: DataFrame, open_tasks: DataFrame, brokers: DataFrame, peers: DataFrame) -> DataFrame:
+    """All but the plain tasks, of which there are so many: those come from `plain_facts`."""
     swallowed = unsettled(tasks, open_tasks, brokers, peers).where("is_gone")
-    return union_all([_ended(tasks), _swallowed(swallowed)])
+    # The same row twice, alike in all columns, is one; that it is there twice is for the audit to report.
+    ended = remarkable(tasks, open_tasks).tasks.dropDuplicates()
+    return union_all([_ended(ended), _swallowed(swallowed)])
+
+
+def plain_facts(tasks: DataFrame, open_tasks: DataFrame, brokers: DataFrame, peers: DataFrame) -> PlainFacts:
+    return PlainFacts(hourly(tasks), remarkable(tasks, open_tasks).hashes())
+
+
+@dataclass(frozen=True, slots=True)
+class PlainFacts:
+    """The rows of plain tasks, hour by hour. Can be sent to Spark's tasks."""
+
+    tasks: HourlyRows
+    #: By hour, the hashes of the tasks that are not plain.
+    remarkable: dict[int, np.ndarray[tuple[int], np.dtype[np.uint64]]]
+
+    @property
+    def rows_of(self) -> dict[int, int]:
+        return self.tasks.rows_of
+
+    def of(self, hour: int, minutes: range) -> pa.Table:
+        none = np.empty(0, np.uint64)
+        return facts.facts_of(self.tasks.read(hour, facts.COLUMNS, minutes), self.remarkable.get(hour, none))
 
 
 def _ended(tasks: DataFrame) -> DataFrame:
-    alone, others = split_unique(tasks, "message_id")
-    # The same row twice, alike in all columns, is one; that it is there twice is for the audit to report.
-    several = _of_several(others.dropDuplicates())
-    return several if alone is None else several.unionByName(_of_one(alone))
-
-
-def _of_one(tasks: DataFrame) -> DataFrame:
-    """As below, where a task has one row."""
-    return (
-        tasks.where(is_final())
-        .withColumns(
-            {
-                "brokers": F.array("broker"),
-                "worker": F.when(is_run(), F.col("worker")),
-                "attempts": F.when(is_run(), 1).otherwise(0).cast("long"),
-                "late": F.lit(0).cast("long"),
-                "outcomes": F.when(is_settled(), 1).otherwise(0).cast("long"),
-            }
-        )
-        .transform(_facts)
-    )
-
-
-def _of_several(tasks: DataFrame) -> DataFrame:
     """The row that told the client, with what all rows of that task say within an hour before and after it.
 
     The first one, if there are several; if no accountable broker wrote one, the first of the others.

@@ -10,14 +10,14 @@ from __future__ import annotations
 
 from typing import Final
 
-from pyspark.sql import Column, DataFrame, Window
+from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from famulus.pipeline.tables.column_types import union_all
-from famulus.pipeline.tables.columns import hour_number, hours_around, is_dispatcher_death, is_settled, seconds_between
-from famulus.pipeline.tables.hash_join import matching
+from famulus.pipeline.tables.columns import hour_number, hours_around, is_dispatcher_death, seconds_between
 from famulus.pipeline.tables.lives import broker_events, last_signs, lives
 from famulus.pipeline.tables.memo import cached, memo
+from famulus.pipeline.tables.remarkable import remarkable
 
 #: A task is overdue when its broker goes on for this long without ending it, and for twice as long as any task of its
 #: service took.
@@ -37,45 +37,15 @@ def unsettled(tasks: DataFrame, open_tasks: DataFrame, brokers: DataFrame, peers
     | overdue   | its broker went on, far longer than such a task may take, and never ended it  |
     | open      | none of these: it may yet end                                                 |
     """
-    accountable = open_tasks.unionByName(_to_be_tried_again(tasks, open_tasks)).where(F.col("delegated_from").isNull())
     rows = (
-        _last_seen(accountable)
-        .join(_outcomes(tasks, accountable), on=_is_its_outcome(), how="left_anti")
+        remarkable(tasks, open_tasks)
+        .opened.withColumn("open_hour", hour_number("at"))
         .transform(_with_end_of_boot, broker_events(brokers), peers)
         .join(last_signs(tasks, brokers, ["broker", "boot"], "open_hour"), ["broker", "boot", "open_hour"], "left")
         .join(_longest(tasks), on=["service", "open_hour"], how="left")
         .withColumns({"is_gone": _is_gone(), "fate": _fate()})
     )
     return cached(rows)
-
-
-def _to_be_tried_again(tasks: DataFrame, like: DataFrame) -> DataFrame:
-    """An attempt that another one was to follow was not the end: so the task was still open then."""
-    again = tasks.where(F.col("outcome") == "RETRY").withColumns({"at": F.col("ended"), "state": F.lit("retry")})
-    return again.select(*like.columns)
-
-
-def _last_seen(open_tasks: DataFrame) -> DataFrame:
-    """The last row of each task, unless it was seen again within the next hour."""
-    order = Window.partitionBy("message_id").orderBy("open_hour", "at", "broker", "boot", "ticket")
-    later = F.lead("open_hour").over(order)
-    return (
-        open_tasks.withColumn("open_hour", hour_number("at"))
-        .withColumn("later", later)
-        .where(F.col("later").isNull() | (F.col("later") > F.col("open_hour") + 1))
-        .drop("later")
-    )
-
-
-def _outcomes(tasks: DataFrame, opened: DataFrame) -> DataFrame:
-    """Outcomes of tasks that were seen open."""
-    settled = tasks.where(is_settled()).select("message_id", hour_number("ended").alias("ended_hour"))
-    return matching(settled, "message_id", opened).withColumnRenamed("message_id", "ended_id")
-
-
-def _is_its_outcome() -> Column:
-    near = F.abs(F.col("ended_hour") - F.col("open_hour")) <= 1
-    return (F.col("message_id") == F.col("ended_id")) & near
 
 
 def _with_end_of_boot(opened: DataFrame, events: DataFrame, peers: DataFrame) -> DataFrame:

@@ -4,37 +4,35 @@ from __future__ import annotations
 
 from typing import Final
 
+import pyarrow as pa
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
-from famulus.pipeline.tables.columns import count_of, hour_of, is_run, minus, newest, quantiles, sum_if, total
-from famulus.pipeline.tables.histograms import beside, counted, merged
+from famulus.journal.schema import Kind
+from famulus.pipeline.columnar import sums
+from famulus.pipeline.tables import schemas
+from famulus.pipeline.tables.column_types import ARROW, arrow_schema
+from famulus.pipeline.tables.columns import count_of, hour_of, minus, newest, quantiles, total
+from famulus.pipeline.tables.histograms import beside, merged
+from famulus.pipeline.tables.hourly import computed
 from famulus.pipeline.tables.memo import cached
 from famulus.pipeline.tables.words import said
 
 HOURS: Final = 24
 #: With fewer tasks, no share and no median says much.
 TASKS_MIN: Final = 20
-_KEYS: Final = ("date", "hour", "worker", "service", "family", "broker")
 _SUMS: Final = ("tasks", "errors", "unknown", "late")
+
+
+#: `at` is the begin of the hour.
+_WORKER_SUMS: Final = arrow_schema(
+    column for column in schemas.TABLES["worker_hours"] if column.name not in ("date", "hour")
+).append(pa.field("at", ARROW[Kind.INSTANT]))
 
 
 def worker_hours(tasks: DataFrame) -> DataFrame:
     """What each worker did for each service, hour by hour."""
-    outcome = F.col("outcome")
-    rows = tasks.where(F.col("worker").isNotNull()).select("*", *hour_of("ended"))
-    counts = rows.groupBy(*_KEYS).agg(
-        F.count_if(is_run()).alias("tasks"),
-        F.count_if(is_run() & (outcome == "OK")).alias("ok"),
-        F.count_if(is_run() & (outcome == "ERROR")).alias("errors"),
-        F.count_if(is_run() & (outcome == "UNKNOWN")).alias("unknown"),
-        F.count_if(is_run() & (outcome == "RETRY")).alias("retries"),
-        F.count_if(outcome == "LATE").alias("late"),
-        sum_if("service_ns", is_run()).alias("busy_ns"),
-    )
-    # Only what it answered: a time-out says nothing about how long it would have taken.
-    answered = F.when(is_run() & outcome.isin("OK", "ERROR"), F.col("service_ns"))
-    return beside(counts, counted(rows, _KEYS, {"service_hist": answered}), _KEYS)
+    return computed(tasks, sums.WORKER_COLUMNS, sums.of_workers, _WORKER_SUMS).select("*", *hour_of("at"))
 
 
 def worker_health(worker_hours: DataFrame, workers: DataFrame) -> DataFrame:

@@ -12,9 +12,11 @@ from typing import Final
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
+from famulus.pipeline.columnar.crashes import last_rows
 from famulus.pipeline.tables.auditing.entry import entries
 from famulus.pipeline.tables.column_types import union_all
 from famulus.pipeline.tables.columns import hour_number, hours_around, is_dispatcher_death, seconds_between
+from famulus.pipeline.tables.hourly import frame_of, hourly
 from famulus.pipeline.tables.lives import broker_events, signs
 from famulus.pipeline.tables.memo import cached
 from famulus.pipeline.tables.words import said
@@ -94,6 +96,12 @@ def _swallowed(ends: DataFrame, lost: DataFrame) -> DataFrame:
     )
 
 
+def _last_rows(tasks: DataFrame, ends: DataFrame) -> DataFrame:
+    """Of each life that ended the last rows of tasks, and the first: nothing else about them matters here."""
+    found = ends.select("broker", "boot", F.unix_micros("at").alias("end_us")).toArrow()
+    return frame_of(tasks.sparkSession, last_rows(found, hourly(tasks).read, RATE_S))
+
+
 def _with_rate(ends: DataFrame, tasks: DataFrame, brokers: DataFrame) -> DataFrame:
     """The `rate` of tasks in the seconds before the last row, and the `length_s` of the time whose tasks are missed.
 
@@ -102,12 +110,11 @@ def _with_rate(ends: DataFrame, tasks: DataFrame, brokers: DataFrame) -> DataFra
     """
     life = ["broker", "boot"]
     limits = F.broadcast(ends.select(*life, F.col("at").alias("end"), "silent"))
-    ended = tasks.select(*life, F.col("ended").alias("sign"), "total_ns")
     checkpoint = F.when(F.col("event") == "load", F.col("at")).alias("checkpoint")
     others = brokers.where(F.col("event").isin(*_TOLD)).select(*life, F.col("at").alias("sign"), checkpoint)
-    told = union_all([ended, others])
     near = hour_number("sign") >= hour_number("end") - 1
-    before = told.join(limits, on=life).where((F.col("sign") <= F.col("end")) & near)
+    told = others.join(limits, on=life).where((F.col("sign") <= F.col("end")) & near)
+    before = union_all([told, _last_rows(tasks, ends).join(limits, on=[*life, "end"])])
     last = before.groupBy(*life, "end").agg(
         F.max("sign").alias("last"), F.min("sign").alias("first"), F.max("checkpoint").alias("cut")
     )

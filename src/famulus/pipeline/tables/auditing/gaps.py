@@ -70,9 +70,10 @@ _LIFE: Final = ("broker", "boot")
 _HOUR: Final = (*_LIFE, "hour_number")
 
 
-def missing_rows(tasks: DataFrame, events: DataFrame) -> DataFrame:
+def missing_rows(tasks: DataFrame, remarkable: DataFrame, events: DataFrame) -> DataFrame:
+    """`remarkable`: the rows of tasks that are not plain, and so all rows that are there twice."""
     hours = (
-        _numbers(tasks)
+        _numbers(tasks, remarkable)
         .join(_told(events), on=list(_HOUR), how="full")
         .join(_begins(events), on=list(_HOUR), how="left")
         .join(_gaps_by_hour(events), on=list(_HOUR), how="left")
@@ -100,10 +101,10 @@ def missing_rows(tasks: DataFrame, events: DataFrame) -> DataFrame:
     return entries(found, "missing_rows", words, about=F.col("missing"))
 
 
-def _numbers(tasks: DataFrame) -> DataFrame:
+def _numbers(tasks: DataFrame, remarkable: DataFrame) -> DataFrame:
     """A row that is there twice, the same in all columns, counts once."""
     hour = hour_number("ended").alias("hour_number")
-    again = copies(tasks).where(F.col("row").isNotNull()).groupBy(*_LIFE, hour)
+    again = copies(remarkable).where(F.col("row").isNotNull()).groupBy(*_LIFE, hour)
     return (
         lives(tasks)
         .where(F.col("count") > 0)

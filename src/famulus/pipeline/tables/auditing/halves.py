@@ -23,9 +23,10 @@ ENDS_WITHIN_S: Final = 120
 CLOCKS_S: Final = 5
 
 
-def missing(tasks: DataFrame, brokers: DataFrame, peers: DataFrame) -> DataFrame:
+def missing(remarkable: DataFrame, tasks: DataFrame, brokers: DataFrame, peers: DataFrame) -> DataFrame:
+    """`remarkable`: the rows of tasks that are not plain. A plain task that was handed over has both halves."""
     answered = F.col("outcome").isin("OK", "ERROR")
-    handed = cached(tasks.where(F.col("delegated_to").isNotNull() | F.col("delegated_from").isNotNull()))
+    handed = cached(remarkable.where(F.col("delegated_to").isNotNull() | F.col("delegated_from").isNotNull()))
     given, taken = (handed.where(F.col(name).isNotNull()) for name in ("delegated_to", "delegated_from"))
     signs = last_signs(tasks, brokers, ["broker"], "hour_number", after=0).withColumnRenamed("broker", "other")
     lone_given = _without(given.where(answered), "delegated_to", taken, "delegated_from")

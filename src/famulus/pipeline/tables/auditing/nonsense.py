@@ -17,7 +17,7 @@ _INSTANTS: Final = ("arrived", "assigned", "ended")
 
 
 def odd_rows(tasks: DataFrame) -> DataFrame:
-    """All in one pass over the tasks."""
+    """None of them is of a plain task."""
     rules = _rules()
     kinds = F.array_compact(F.array(*[F.when(holds, name) for name, (holds, _) in rules.items()]))
     told = {name: F.coalesce(F.date_format(name, "HH:mm:ss.SSSSSS"), F.lit("no time")) for name in _INSTANTS}

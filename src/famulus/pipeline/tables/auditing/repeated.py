@@ -1,6 +1,6 @@
 """Rows that do not go together: a second outcome of a task, a second worker, the same row or the same ticket twice.
 
-Apart from tickets, all of this is about tasks with several rows, so only those are looked at.
+None of them is of a plain task.
 """
 
 from __future__ import annotations
@@ -12,7 +12,6 @@ from pyspark.sql import functions as F
 
 from famulus.pipeline.tables.auditing.entry import entries, info_if
 from famulus.pipeline.tables.columns import hour_number, is_run, is_settled
-from famulus.pipeline.tables.hash_join import broadcast_if_few, split_unique
 from famulus.pipeline.tables.memo import cached, memo
 from famulus.pipeline.tables.words import said
 
@@ -47,8 +46,7 @@ def copies(tasks: DataFrame) -> DataFrame:
 @memo
 def _counted(tasks: DataFrame) -> DataFrame:
     """Cached, since all rules here use it."""
-    several = split_unique(tasks, "message_id")[1]
-    return cached(several.groupBy(*several.columns).agg(F.count("*").alias("copies")))
+    return cached(tasks.groupBy(*tasks.columns).agg(F.count("*").alias("copies")))
 
 
 def _duplicates(counted: DataFrame) -> DataFrame:
@@ -106,11 +104,10 @@ def _tickets_used_twice(tasks: DataFrame) -> DataFrame:
 
     A late answer brings its ticket back, so its row repeats it.
     """
-    attempts = tasks.where(F.col("outcome") != "LATE").select(*_ATTEMPT).withColumn("word", F.shiftright("ticket", 6))
-    several = attempts.join(broadcast_if_few(_words_with_repeats(attempts)), on=[*_LIFE, "word"], how="left_semi")
+    attempts = tasks.where(F.col("outcome") != "LATE").select(*_ATTEMPT)
     order = Window.partitionBy(*_LIFE, "ticket").orderBy("ended_hour", "ended", "message_id", "outcome")
     again = (
-        several.distinct()
+        attempts.distinct()
         .withColumn("ended_hour", hour_number("ended"))
         .select(
             "*",
@@ -120,17 +117,3 @@ def _tickets_used_twice(tasks: DataFrame) -> DataFrame:
         .where(F.col("before_hour") >= F.col("ended_hour") - 1)
     )
     return entries(again, "ticket_twice", "ticket {ticket} was used before, by task {before_id}", about=2, at="ended")
-
-
-def _words_with_repeats(attempts: DataFrame) -> DataFrame:
-    """Tickets are consecutive numbers: 64 of them are the bits of one word, and few words have more rows than bits.
-
-    So the rows of all other words need not be moved to find that no two have the same ticket.
-    """
-    bit = F.expr("shiftleft(1L, CAST(ticket & 63 AS INT))")
-    return (
-        attempts.groupBy(*_LIFE, "word")
-        .agg(F.bit_or(bit).alias("bits"), F.count("*").alias("rows"))
-        .where(F.bit_count("bits") < F.col("rows"))
-        .select(*_LIFE, "word")
-    )

@@ -1,0 +1,89 @@
+"""Rows of the journal's tasks as columns of numpy, each made when it is first asked for."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Final, TypeVar
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+Array = np.ndarray[Any, Any]
+#: Outcomes that end a task.
+FINAL: Final = ("OK", "ERROR", "REJECTED", "UNKNOWN")
+US_PER_MINUTE: Final = 60_000_000
+US_PER_HOUR: Final = 60 * US_PER_MINUTE
+Made = TypeVar("Made")
+
+
+class Rows:
+    def __init__(self, table: pa.Table) -> None:
+        self.table = table
+        self._known: dict[tuple[str, str], Any] = {}
+
+    def __len__(self) -> int:
+        return int(self.table.num_rows)
+
+    def codes(self, name: str) -> tuple[Array, pa.Array]:
+        """A column of texts as numbers of texts, -1 for null; and those texts."""
+        return self._once("codes", name, lambda: coded(self.table[name]))
+
+    def numbers(self, name: str) -> Array:
+        """Numbers, or instants in microseconds; 0 for null."""
+        return self._once("numbers", name, lambda: _numbers(self.table[name]))
+
+    def has(self, name: str) -> Array:
+        """Where it is not null."""
+        return self._once("has", name, lambda: _flags(self.table[name].is_valid()))
+
+    def is_any(self, name: str, *texts: str) -> Array:
+        """Where it is one of these texts."""
+        codes, values = self.codes(name)
+        # The last one is for null, whose code is -1.
+        wanted = np.array([*(text in texts for text in values.to_pylist()), False])
+        return wanted[codes]
+
+    @property
+    def is_final(self) -> Array:
+        """The task ended with this attempt, at this broker."""
+        return self._once("is", "final", lambda: self.is_any("outcome", *FINAL))
+
+    @property
+    def is_settled(self) -> Array:
+        """Final, and at the accountable broker: so the client heard it."""
+        return self._once("is", "settled", lambda: self.is_final & ~self.has("delegated_from"))
+
+    @property
+    def is_run(self) -> Array:
+        """A worker had this attempt. A late answer belongs to an attempt that has its own row."""
+        return self._once(
+            "is", "run", lambda: self.has("worker") & self.has("assigned") & ~self.is_any("outcome", "LATE")
+        )
+
+    def _once(self, what: str, name: str, make: Callable[[], Made]) -> Made:
+        if (what, name) not in self._known:
+            self._known[what, name] = make()
+        made: Made = self._known[what, name]
+        return made
+
+
+def coded(column: pa.ChunkedArray) -> tuple[Array, pa.Array]:
+    if not len(column):
+        return np.empty(0, np.int32), pa.array([], pa.string())
+    if not pa.types.is_dictionary(column.type):
+        column = column.dictionary_encode()
+    whole = column.unify_dictionaries().combine_chunks()
+    if isinstance(whole, pa.ChunkedArray):
+        whole = whole.chunk(0)
+    return pc.fill_null(whole.indices, -1).to_numpy(zero_copy_only=False), whole.dictionary
+
+
+def _numbers(column: pa.ChunkedArray) -> Array:
+    numbers: Array = pc.fill_null(pc.cast(column, pa.int64()), 0).to_numpy()
+    return numbers
+
+
+def _flags(column: pa.ChunkedArray) -> Array:
+    flags: Array = column.to_numpy(zero_copy_only=False) if isinstance(column, pa.Array) else column.to_numpy()
+    return flags
