@@ -143,9 +143,11 @@ def _misfit(has: pa.Schema, table: str, *, older: bool) -> str:
     return ""
 
 
-def read(spark: SparkSession, journal: Place, table: str, found: Sequence[Sound]) -> DataFrame:
-    """The rows of these files."""
-    rows = _read(spark, journal, table, found)
+def read(
+    spark: SparkSession, journal: Place, table: str, found: Sequence[Sound], *, by_arrow: bool = False
+) -> DataFrame:
+    """The rows of these files. `by_arrow`: for Spark there are none, only for `pipeline.tables.hourly`."""
+    rows = _read(spark, journal, table, () if by_arrow else found)
     paths: dict[int, tuple[str, ...]] = {}
     count: dict[int, int] = {}
     for each in found:

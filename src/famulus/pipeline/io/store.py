@@ -38,7 +38,7 @@ from famulus.pipeline.io.place import Place
 from famulus.pipeline.io.small_batch import file_of, rows_of, small_frame
 from famulus.pipeline.io.writing import WRITTEN, write_parts
 from famulus.pipeline.tables.column_types import arrow_schema, struct_of
-from famulus.pipeline.tables.hourly import HourlyMade, in_tasks, is_here
+from famulus.pipeline.tables.hourly import RESULTS_HERE, HourlyMade, in_tasks, is_here
 from famulus.pipeline.tables.scale import Scale, scale_of
 from famulus.pipeline.tables.table import Table
 
@@ -154,6 +154,11 @@ class Store:
         kept = rows.where(number.isin(sorted(wanted))).withColumn("part_", _part(number, parts))
         if few:
             return self.put_hours(table, kept.toArrow(), folder)
+        if table.by_arrow:
+            # What takes a look at tasks is mostly a few of them; and of sums there are not many.
+            first = kept.limit(RESULTS_HERE + 1).toArrow()
+            if first.num_rows <= RESULTS_HERE:
+                return self.put_hours(table, first, folder)
         # One task for each part, hence one file for each.
         files = sum(parts.get(each, 1) for each in wanted)
         tasks = min(files, int(rows.sparkSession.conf.get("spark.sql.shuffle.partitions") or 1))

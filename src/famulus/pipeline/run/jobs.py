@@ -90,8 +90,8 @@ class _PipelineRun:
         self._scales: dict[str, Scale] = {}
         self._sessions: dict[Scale, SparkSession] = {}
         self._counted: set[str] = set()
-        #: Rows of the journal by session, table and hours, while the tables that share them are made.
-        self._shared: dict[tuple[SparkSession, str, frozenset[int] | None], DataFrame] = {}
+        #: Rows of the journal by session, table, hours and way, while the tables that share them are made.
+        self._shared: dict[tuple[SparkSession, str, frozenset[int], bool], DataFrame] = {}
         #: The files of the journal that some table has asked for.
         self._asked_for: set[str] = set()
 
@@ -211,15 +211,14 @@ class _PipelineRun:
         wanted = planned.hourly.get(table.name)
         if not wanted:
             return Scale.SMALL if self._bytes_for(table) <= SMALL_BYTES else Scale.LARGE
-        rows = self._rows_for(table, wanted)
-        if rows <= COUNTED_ROWS and not is_cut(table):
-            self._counted.add(table.name)
-        return scale_for(rows)
-
-    def _rows_for(self, table: Table, wanted: frozenset[int]) -> int:
         roots, read = plan.roots(table, self._registry), plan.to_read(table, wanted, self._unaffected)
-        of = [each for each in self._sound if each.file.table in roots]
-        return sum(each.rows for each in of if each.hour in read)
+        if self._rows_of(roots, read) <= COUNTED_ROWS and not is_cut(table):
+            self._counted.add(table.name)
+        # What Spark does not read does not slow it down; but if it reads nothing, the rest says how much is made.
+        return scale_for(self._rows_of(roots.difference(table.by_arrow) or roots, read))
+
+    def _rows_of(self, roots: Collection[str], read: Collection[int]) -> int:
+        return sum(each.rows for each in self._sound if each.file.table in roots and each.hour in read)
 
     def _bytes_for(self, table: Table) -> int:
         journal = sum(each.bytes for each in self._sound if each.file.table in table.inputs)
@@ -244,7 +243,7 @@ class _PipelineRun:
     def _stage(self, table: Table, wanted: frozenset[int] | None) -> Made:
         spark, few = self._sessions[self._scales[table.name]], self._makes_few(table)
         read = plan.to_read(table, wanted, self._unaffected) if wanted else None
-        inputs = [self._input(spark, name, read, table.wants.get(name)) for name in table.inputs]
+        inputs = [self._input(spark, table, name, read) for name in table.inputs]
         rows = table.make(*inputs)
         if wanted:
             beside = table.beside(*inputs) if table.beside is not None else None
@@ -261,25 +260,23 @@ class _PipelineRun:
         scale = self._scales[table.name]
         return scale is Scale.SMALL or (scale is Scale.MEDIUM and table.name in self._counted)
 
-    def _input(
-        self, spark: SparkSession, name: str, wanted: frozenset[int] | None, columns: Sequence[str] | None
-    ) -> DataFrame:
+    def _input(self, spark: SparkSession, table: Table, name: str, wanted: frozenset[int] | None) -> DataFrame:
         """Some columns of a table that was made, or all columns of one of the journal; these hours, or all.
 
         All who want the same hours of the journal at the same scale get the very same rows: see
         `famulus.pipeline.tables.memo`.
         """
         if name not in schema.TABLES:
-            return self._store.read(spark, self._made(name), wanted, columns)
-        key = (spark, name, wanted)
-        rows = self._shared.get(key)
-        # Another thread may have been quicker.
-        return self._shared.setdefault(key, self._journal_rows(spark, name, wanted)) if rows is None else rows
-
-    def _journal_rows(self, spark: SparkSession, name: str, wanted: Collection[int] | None) -> DataFrame:
+            return self._store.read(spark, self._made(name), wanted, table.wants.get(name))
         found = [each for each in self._sound if each.file.table == name and (wanted is None or each.hour in wanted)]
+        by_arrow = name in table.by_arrow
+        key = (spark, name, frozenset(each.hour for each in found), by_arrow)
+        rows = self._shared.get(key)
+        if rows is not None:
+            return rows
         self._asked_for.update(each.path for each in found)
-        return source.read(spark, self._journal, name, found)
+        # Another thread may have been quicker.
+        return self._shared.setdefault(key, source.read(spark, self._journal, name, found, by_arrow=by_arrow))
 
     def _parts(self, table: Table, wanted: Collection[int]) -> dict[int, int]:
         """Hours that are cut, and into how many parts: never fewer than there are."""

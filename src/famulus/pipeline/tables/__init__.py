@@ -24,18 +24,27 @@ from famulus.pipeline.tables import (
 )
 from famulus.pipeline.tables.table import Grain, Table
 
+_TASKS: Final = ("tasks", "open_tasks")
+
 ALL: Final[tuple[Table, ...]] = (
-    Table.of(task_facts.task_facts, Grain.HOURLY, neighbours=True, by_task=True, beside=task_facts.plain_facts),
-    Table.of(service_figures.service_minutes, Grain.HOURLY),
+    Table.of(
+        task_facts.task_facts,
+        Grain.HOURLY,
+        neighbours=True,
+        by_task=True,
+        by_arrow=_TASKS,
+        beside=task_facts.plain_facts,
+    ),
+    Table.of(service_figures.service_minutes, Grain.HOURLY, by_arrow=_TASKS),
     Table.of(service_figures.service_hours, Grain.HOURLY),
     Table.of(loads.service_loads, Grain.HOURLY),
-    Table.of(workers.worker_hours, Grain.HOURLY),
+    Table.of(workers.worker_hours, Grain.HOURLY, by_arrow=_TASKS),
     Table.of(loads.broker_minutes, Grain.HOURLY, neighbours=True),
-    Table.of(losses.lost_attempts, Grain.HOURLY),
+    Table.of(losses.lost_attempts, Grain.HOURLY, by_arrow=_TASKS),
     Table.of(losses.losses, Grain.HOURLY),
     Table.of(access.refusals, Grain.HOURLY),
     Table.of(access.principal_hours, Grain.HOURLY),
-    Table.of(audit.audit, Grain.HOURLY, neighbours=True, by_task=True),
+    Table.of(audit.audit, Grain.HOURLY, neighbours=True, by_task=True, by_arrow=_TASKS),
     Table.of(service_figures.service_days, Grain.WHOLE),
     Table.of(workers.worker_health, Grain.WHOLE),
     Table.of(failovers.failovers, Grain.WHOLE, wants={"service_minutes": failovers.WANTED}),

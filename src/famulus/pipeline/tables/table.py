@@ -39,6 +39,8 @@ class Table:
     #: became of those that it left open (see `run.unaffected`). Where a broker died, they say how many tasks of
     #: the hour before died with it: that hour has neighbours, too.
     by_task: bool = False
+    #: Hourly: inputs from the journal whose rows `rows` only sees by way of `tables.hourly`. Spark does not read them.
+    by_arrow: tuple[str, ...] = ()
     #: Hourly: more of its rows, which are computed without Spark, from the same inputs.
     beside: Callable[..., HourlyMade] | None = None
     #: Whole: of an input with many columns, those that `rows` looks at.
