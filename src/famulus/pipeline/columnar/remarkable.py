@@ -34,8 +34,11 @@ _TELLING: Final = (
     "message_id", "ticket", "outcome", "worker", "assigned", "delegated_from", "delegated_to", "broker", "boot",
     "arrived", "ended", "queue_ns", "service_ns", "total_ns",
 )  # fmt: skip
-#: Reads columns of an hour.
-Read = Callable[[int, Sequence[str]], pa.Table]
+_OF_TICKETS: Final = ("ticket", "broker", "boot", "outcome")
+#: Picks rows of a part of an hour: a file, for example.
+Keep = Callable[[pa.Table], pa.Table]
+#: Reads columns of an hour, or what is to be kept of them.
+Read = Callable[[int, Sequence[str], Keep], pa.Table]
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,21 +52,35 @@ class Remarkable:
     opened: pa.Table
 
 
+@dataclass(frozen=True, slots=True)
+class Share:
+    """All rows of some tasks, where those of all would be too many at once."""
+
+    number: int
+    count: int
+
+    def of(self, rows: pa.Table) -> pa.Table:
+        if self.count == 1:
+            return rows
+        return rows.filter(pa.array(hashes.of_texts(rows[_ID]) % np.uint64(self.count) == self.number))
+
+
 class HourOfTasks:
     """The rows of an hour, with what its neighbours want to know of them."""
 
-    def __init__(self, hour: int, read_tasks: Read, read_open: Read) -> None:
+    def __init__(self, hour: int, share: Share, read_tasks: Read, read_open: Read) -> None:
         self.hour = hour
-        self.rows = Rows(read_tasks(hour, _TELLING))
+        self._share = share
         self._read_tasks = read_tasks
+        self.rows = Rows(read_tasks(hour, _TELLING, share.of))
         again = self.taken(np.flatnonzero(self.rows.is_any("outcome", "RETRY")))
-        self.opened = _accountable(again, read_open(hour, _ALL_OPEN))
+        self.opened = _accountable(again, read_open(hour, _ALL_OPEN, share.of))
 
     def taken(self, rows: Array) -> pa.Table:
         """These rows with all columns. Mostly there are none."""
         if not len(rows):
             return _NO_TASKS
-        return self._read_tasks(self.hour, _ALL).take(pa.array(rows)).cast(_NO_TASKS.schema)
+        return self._read_tasks(self.hour, _ALL, self._share.of).take(pa.array(rows)).cast(_NO_TASKS.schema)
 
     @cached_property
     def of_task(self) -> Array:
@@ -75,14 +92,14 @@ class HourOfTasks:
 
     @cached_property
     def of_ticket(self) -> Array:
-        """Of each attempt; a late answer repeats its ticket, so it has a number of its own."""
-        broker, boot = (hashes.of_texts(self.rows.table[name]) for name in ("broker", "boot"))
-        own = hashes.of_numbers(self.rows.numbers("ticket"), broker ^ boot)
-        return own[~self.rows.is_any("outcome", "LATE")]
+        return _of_tickets(self.rows)
 
     @cached_property
     def tickets(self) -> Array:
-        return np.sort(self.of_ticket)
+        """Of all tasks, whatever the share."""
+        if self._share.count == 1:
+            return np.sort(self.of_ticket)
+        return np.sort(_of_tickets(Rows(self._read_tasks(self.hour, _OF_TICKETS, _all_rows))))
 
     @cached_property
     def settled(self) -> tuple[Array, Array]:
@@ -106,13 +123,24 @@ class HourOfTasks:
         return found
 
 
-def remarkable(hours: Iterable[int], read_tasks: Read, read_open: Read) -> Iterator[Remarkable]:
-    """Of these hours, in order. Their neighbours are read, too."""
-    known: dict[int, HourOfTasks] = {}
-    for hour in hours:
-        near = range(hour - 1, hour + 2)
-        known = {each: known.get(each) or HourOfTasks(each, read_tasks, read_open) for each in near}
-        yield _of_hour(known[hour], [known[hour - 1], known[hour + 1]])
+def remarkable(hours: Sequence[int], read_tasks: Read, read_open: Read, *, shares: int = 1) -> Iterator[Remarkable]:
+    """Of these hours, in order; of each in several shares, if need be. Their neighbours are read, too."""
+    for share in (Share(number, shares) for number in range(shares)):
+        known: dict[int, HourOfTasks] = {}
+        for hour in hours:
+            near = range(hour - 1, hour + 2)
+            known = {each: known.get(each) or HourOfTasks(each, share, read_tasks, read_open) for each in near}
+            yield _of_hour(known[hour], [known[hour - 1], known[hour + 1]])
+
+
+def _all_rows(rows: pa.Table) -> pa.Table:
+    return rows
+
+
+def _of_tickets(rows: Rows) -> Array:
+    """Hashes of the tickets of attempts; a late answer repeats that of its attempt, so it does not count."""
+    broker, boot = (hashes.of_texts(rows.table[name]) for name in ("broker", "boot"))
+    return hashes.of_numbers(rows.numbers("ticket"), broker ^ boot)[~rows.is_any("outcome", "LATE")]
 
 
 def _of_hour(own: HourOfTasks, neighbours: list[HourOfTasks]) -> Remarkable:

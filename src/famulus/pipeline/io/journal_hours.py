@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 import pyarrow as pa
@@ -24,12 +24,20 @@ class JournalHours:
     rows_of: dict[int, int]
 
     def read(self, hour: int, columns: Sequence[str], minutes: range = HOUR) -> pa.Table:
+        return self._concat(hour, columns, lambda rows: rows, minutes)
+
+    def kept(self, hour: int, columns: Sequence[str], keep: Callable[[pa.Table], pa.Table]) -> pa.Table:
+        return self._concat(hour, columns, keep, HOUR)
+
+    def _concat(
+        self, hour: int, columns: Sequence[str], keep: Callable[[pa.Table], pa.Table], minutes: range
+    ) -> pa.Table:
         """Texts that occur again and again are dictionaries. A column that a file lacks is null."""
         known, repeated = arrow.schema_of(self.table), set(schema.REPEATED_TEXTS[self.table])
         wanted = pa.schema(
             [pa.field(name, _DICTIONARY if name in repeated else known.field(name).type) for name in columns]
         )
-        rows = [self._read(path, wanted, hour, minutes) for path in self.paths.get(hour, ())]
+        rows = [keep(self._read(path, wanted, hour, minutes)) for path in self.paths.get(hour, ())]
         return pa.concat_tables([wanted.empty_table(), *rows]).combine_chunks()
 
     def _read(self, path: str, wanted: pa.Schema, hour: int, minutes: range) -> pa.Table:

@@ -10,7 +10,7 @@ import pyarrow.parquet as pq
 
 from famulus.pipeline.io import hours
 from famulus.pipeline.io.place import Place
-from famulus.pipeline.tables.hourly import HourlyMade
+from famulus.pipeline.tables.hourly import HourlyMade, minutes_of
 
 WRITTEN: Final = pa.schema([("hour_number", pa.int64()), ("part", pa.int32()), ("rows", pa.int64())])
 #: The instant of a row.
@@ -35,11 +35,6 @@ def write_parts(
                 rows.append(pq.read_table(file, schema=schema))
         count = _write(place, schema, rows, f"{folder}/{hours.folder_of(hour)}/part_={part}")
         yield pa.table([[hour], [part], [count]], schema=WRITTEN)
-
-
-def minutes_of(part: int, parts: int) -> range:
-    """The minutes of a part, where an hour is cut into so many: those of which `minute * parts // 60` is the part."""
-    return range(-(-60 * part // parts), -(-60 * (part + 1) // parts))
 
 
 def _write(place: Place, schema: pa.Schema, rows: Sequence[pa.Table], folder: str) -> int:

@@ -22,6 +22,9 @@ from famulus.pipeline.tables.memo import cached
 ROWS_HERE: Final = 1_000_000
 #: So that tasks of different lengths end at about the same time.
 TASKS_PER_CORE: Final = 4
+#: About so many rows of an hour are in memory at once, in each of Spark's tasks: some 200 bytes each, or a few times
+#: that while they are computed. Those of more are computed one part after the other.
+ROWS_AT_ONCE: Final = 3_000_000
 #: Up to this many rows that were computed are brought here: what is made of them then takes one stage.
 RESULTS_HERE: Final = 50_000
 #: The minutes of an hour.
@@ -38,6 +41,9 @@ class HourlyRows(Protocol):
 
     def read(self, hour: int, columns: Sequence[str], minutes: range = HOUR) -> pa.Table:
         """These columns of an hour, or of some of its minutes; none if there is no such hour."""
+
+    def kept(self, hour: int, columns: Sequence[str], keep: Callable[[pa.Table], pa.Table]) -> pa.Table:
+        """What is to be kept of them. It is asked file by file, so that never all are in memory."""
 
 
 class HourlyMade(Protocol):
@@ -82,6 +88,14 @@ class _Collected:
     def read(self, hour: int, columns: Sequence[str], minutes: range = HOUR) -> pa.Table:
         return of_minutes(self._hours.get(hour, self._none), self._at, minutes).select(columns)
 
+    def kept(self, hour: int, columns: Sequence[str], keep: Callable[[pa.Table], pa.Table]) -> pa.Table:
+        return keep(self.read(hour, columns))
+
+
+def minutes_of(part: int, parts: int) -> range:
+    """The minutes of a part, where an hour is cut into so many: those of which `minute * parts // 60` is the part."""
+    return range(-(-60 * part // parts), -(-60 * (part + 1) // parts))
+
 
 def of_minutes(rows: pa.Table, at: str, minutes: range) -> pa.Table:
     """Rows of an hour that are of some of its minutes."""
@@ -92,11 +106,17 @@ def of_minutes(rows: pa.Table, at: str, minutes: range) -> pa.Table:
 
 
 def computed(
-    frame: DataFrame, columns: Sequence[str], compute: Callable[[pa.Table], pa.Table], schema: pa.Schema
+    frame: DataFrame,
+    columns: Sequence[str],
+    compute: Callable[[pa.Table], pa.Table],
+    schema: pa.Schema,
+    *,
+    by_minute: bool = False,
 ) -> DataFrame:
-    """What is computed of these columns of each hour by itself."""
+    """What is computed of these columns of each hour by itself; `by_minute`: or of each minute by itself."""
     rows = hourly(frame)
-    return over_hours(frame.sparkSession, rows.rows_of, partial(_compute, rows, columns, compute, schema), schema)
+    work = partial(_compute, rows, columns, compute, schema, by_minute)
+    return over_hours(frame.sparkSession, rows.rows_of, work, schema)
 
 
 Unit = TypeVar("Unit")
@@ -144,10 +164,13 @@ def _compute(
     columns: Sequence[str],
     compute: Callable[[pa.Table], pa.Table],
     schema: pa.Schema,
+    by_minute: bool,
     hours: Sequence[int],
 ) -> Iterator[pa.Table]:
     for hour in hours:
-        yield compute(rows.read(hour, columns)).select(schema.names).cast(schema)
+        parts = min(1 + rows.rows_of[hour] // ROWS_AT_ONCE, len(HOUR)) if by_minute else 1
+        for part in range(parts):
+            yield compute(rows.read(hour, columns, minutes_of(part, parts))).select(schema.names).cast(schema)
 
 
 def frame_of(spark: SparkSession, rows: pa.Table) -> DataFrame:

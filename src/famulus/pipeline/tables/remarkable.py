@@ -15,7 +15,7 @@ from pyspark.sql import DataFrame
 
 from famulus.journal import arrow
 from famulus.pipeline.columnar import remarkable as columnar
-from famulus.pipeline.tables.hourly import HourlyRows, hourly, over_hours
+from famulus.pipeline.tables.hourly import ROWS_AT_ONCE, HourlyRows, hourly, over_hours
 from famulus.pipeline.tables.memo import memo
 
 _TASKS, _OPEN = (arrow.schema_of(name) for name in ("tasks", "open_tasks"))
@@ -61,7 +61,8 @@ def remarkable(tasks: DataFrame, open_tasks: DataFrame) -> Remarkable:
 
 
 def _work(rows: HourlyRows, opened: HourlyRows, hours: Sequence[int]) -> Iterator[pa.Table]:
-    for each in columnar.remarkable(hours, rows.read, opened.read):
+    shares = 1 + max((rows.rows_of.get(hour, 0) for hour in hours), default=0) // ROWS_AT_ONCE
+    for each in columnar.remarkable(hours, rows.kept, opened.kept, shares=shares):
         yield from (_as_both(each.hour, each.tasks, each.hashes), _as_both(each.hour, each.opened, None))
 
 

@@ -32,7 +32,7 @@ _SUMS: Final = arrow_schema(
 
 
 def service_minutes(tasks: DataFrame) -> DataFrame:
-    rows = computed(tasks, sums.MINUTE_COLUMNS, sums.of_minutes, _SUMS)
+    rows = computed(tasks, sums.MINUTE_COLUMNS, sums.of_minutes, _SUMS, by_minute=True)
     return _with_quantiles(rows).select("*", *hour_of("minute"))
 
 

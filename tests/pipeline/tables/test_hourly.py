@@ -1,0 +1,40 @@
+"""What is computed of tasks hour by hour is the same in this process and in Spark's tasks."""
+
+from __future__ import annotations
+
+import pytest
+from tests.pipeline.tables.conftest import Makes, Rows, at
+
+from famulus.pipeline.tables import hourly
+from famulus.pipeline.tables.hourly import HOUR, minutes_of
+
+HOUR_S = 3600
+
+
+@pytest.mark.parametrize("results_here", [0, 1000])
+def test_sparks_tasks_compute_the_same(
+    rows: Rows, make: Makes, monkeypatch: pytest.MonkeyPatch, results_here: int
+) -> None:
+    several = [
+        {"message_id": f"m{number % 7}", "ended": at(number * 0.1 * HOUR_S), "service": f"s{number % 2}", **more}
+        for number, more in enumerate([{}, {"outcome": "LATE"}, {"outcome": "RETRY", "worker": None}, {}] * 5)
+    ]
+    opened = [{"message_id": f"m{number}", "at": at(number)} for number in range(10)]
+    names = ("service_minutes", "worker_hours", "lost_attempts", "task_facts", "audit")
+
+    def made() -> list[object]:
+        tasks, open_tasks = rows.of("tasks", *several), rows.of("open_tasks", *opened)
+        wanted = {"task_facts": {"open_tasks": open_tasks}, "audit": {"open_tasks": open_tasks}}
+        return [make(name, tasks=tasks, **wanted.get(name, {})) for name in names]
+
+    here = made()
+    assert all(here[at] for at in (0, 1, 3, 4))
+    monkeypatch.setattr(hourly, "ROWS_HERE", 0)
+    monkeypatch.setattr(hourly, "RESULTS_HERE", results_here)
+    assert made() == here
+
+
+@pytest.mark.parametrize("parts", range(1, 61))
+def test_each_minute_is_in_one_part(parts: int) -> None:
+    found = [(minute, part) for part in range(parts) for minute in minutes_of(part, parts)]
+    assert found == [(minute, minute * parts // 60) for minute in HOUR]
