@@ -13,6 +13,7 @@ from tests.pipeline.jobs.conftest import EIGHT, HOUR_US, Journal, Tables
 
 from famulus.cli.pipeline.progress import _words
 from famulus.errors import TablesBusy
+from famulus.pipeline.io import store
 from famulus.pipeline.run import jobs, state
 from famulus.pipeline.run.lock import locked
 from famulus.pipeline.run.progress import ProgressStep, RunSummary
@@ -105,6 +106,7 @@ def test_what_is_counted_of_few_rows_is_written_without_spark(
     run: Run, journal: Journal, tables: Tables, monkeypatch: pytest.MonkeyPatch, rows_max: int, writer: str
 ) -> None:
     monkeypatch.setattr(jobs, "COUNTED_ROWS", rows_max)
+    monkeypatch.setattr(store, "RESULTS_HERE", 0)
     lost = {"outcome": "RETRY", "reason": "worker_lost"}
     journal.write([row | lost for row in journal.tasks(0, 0)], 1)
     run(registry=[TABLES["lost_attempts"]])

@@ -13,9 +13,10 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.pandas.types import to_arrow_schema
 
 from famulus.journal import schema
+from famulus.pipeline.columnar.hours import HOUR
 from famulus.pipeline.tables import ALL, Table, schemas
 from famulus.pipeline.tables.column_types import struct_of
-from famulus.pipeline.tables.hourly import HOUR, frame_of
+from famulus.pipeline.tables.hourly import frame_of
 from famulus.pipeline.tables.memo import release_cached
 
 NOON = datetime(2026, 11, 15, 12, tzinfo=UTC)

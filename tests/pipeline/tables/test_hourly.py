@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 from tests.pipeline.tables.conftest import Makes, Rows, at
 
+from famulus.pipeline.columnar.hours import HOUR, minutes_of
 from famulus.pipeline.tables import hourly
-from famulus.pipeline.tables.hourly import HOUR, minutes_of
 
 HOUR_S = 3600
 

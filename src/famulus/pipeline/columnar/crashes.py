@@ -12,6 +12,7 @@ from famulus.journal.arrow import TYPES
 from famulus.journal.schema import Kind
 from famulus.pipeline.columnar.rows import US_PER_HOUR
 
+US_PER_S: Final = 1_000_000
 COLUMNS: Final = ("broker", "boot", "ended", "total_ns")
 SCHEMA: Final = pa.schema(
     [
@@ -36,15 +37,19 @@ def last_rows(ends: pa.Table, read: Callable[[int, Sequence[str]], pa.Table], wi
 
 
 def _of_end(end: dict[str, object], rows: pa.Table, within_s: int) -> pa.Table:
-    at = pa.scalar(end["end_us"], pa.int64()).cast(TYPES[Kind.INSTANT])
+    (at,) = _instants([end["end_us"]])
     own = (pc.field("broker") == end["broker"]) & (pc.field("boot") == end["boot"]) & (pc.field("ended") <= at)
     mine = rows.filter(own)
     if not mine.num_rows:
         return SCHEMA.empty_table()
     bounds = pc.min_max(mine["ended"])
-    since = pa.scalar(bounds["max"].value - within_s * 1_000_000, pa.int64()).cast(TYPES[Kind.INSTANT])
+    (since,) = _instants([bounds["max"].value - within_s * US_PER_S])
     recent = mine.filter(pc.field("ended") >= since)
-    signs = pa.chunked_array([*recent["ended"].chunks, pa.array([bounds["min"].as_py()], TYPES[Kind.INSTANT])])
+    signs = pa.chunked_array([*recent["ended"].chunks, _instants([bounds["min"].value])])
     times = pa.chunked_array([*recent["total_ns"].chunks, pa.nulls(1, pa.int64())])
     same = [pa.repeat(value, len(signs)) for value in (end["broker"], end["boot"], at)]
     return pa.Table.from_arrays([*same, signs, times], schema=SCHEMA)
+
+
+def _instants(numbers: Sequence[object]) -> pa.Array:
+    return pa.array(numbers, pa.int64()).cast(TYPES[Kind.INSTANT])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
@@ -9,6 +10,7 @@ import pyarrow as pa
 
 from famulus.pipeline.columnar import hashes
 from famulus.pipeline.columnar.hashes import is_among
+from famulus.pipeline.columnar.hours import HourlyRows
 from famulus.pipeline.columnar.rows import Array, Rows
 
 _AS_IT_IS: Final = (
@@ -16,6 +18,23 @@ _AS_IT_IS: Final = (
     "queue_ns", "service_ns", "total_ns", "request_bytes", "response_bytes",
 )  # fmt: skip
 COLUMNS: Final = (*_AS_IT_IS, "worker", "assigned", "delegated_from", "delegated_to")
+
+
+@dataclass(frozen=True, slots=True)
+class PlainFacts:
+    """The rows of plain tasks, hour by hour. Can be sent to Spark's tasks."""
+
+    tasks: HourlyRows
+    #: By hour, the hashes of the tasks that are not plain.
+    remarkable: dict[int, Array]
+
+    @property
+    def rows_of(self) -> dict[int, int]:
+        return self.tasks.rows_of
+
+    def of(self, hour: int, minutes: range) -> pa.Table:
+        none = np.empty(0, np.uint64)
+        return facts_of(self.tasks.read(hour, COLUMNS, minutes), self.remarkable.get(hour, none))
 
 
 def facts_of(table: pa.Table, remarkable: Array) -> pa.Table:

@@ -10,9 +10,9 @@ import pyarrow.parquet as pq
 
 from famulus.errors import FileDamaged, FileGone, PlaceError
 from famulus.journal import arrow, schema
+from famulus.pipeline.columnar.hours import HOUR, of_minutes
 from famulus.pipeline.columnar.rows import US_PER_MINUTE
 from famulus.pipeline.io.place import Place, first_line, is_damage
-from famulus.pipeline.tables.hourly import HOUR, of_minutes
 
 
 @dataclass(frozen=True, slots=True)

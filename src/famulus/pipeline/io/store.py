@@ -33,12 +33,13 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from famulus.errors import Misfiled
+from famulus.pipeline.columnar.hours import HourlyMade
 from famulus.pipeline.io import hours
 from famulus.pipeline.io.place import Place
 from famulus.pipeline.io.small_batch import file_of, rows_of, small_frame
 from famulus.pipeline.io.writing import WRITTEN, write_parts
 from famulus.pipeline.tables.column_types import arrow_schema, struct_of
-from famulus.pipeline.tables.hourly import RESULTS_HERE, HourlyMade, in_tasks, is_here
+from famulus.pipeline.tables.hourly import RESULTS_HERE, in_tasks, is_here
 from famulus.pipeline.tables.scale import Scale, scale_of
 from famulus.pipeline.tables.table import Table
 

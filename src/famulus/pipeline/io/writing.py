@@ -8,9 +8,9 @@ from typing import Final
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from famulus.pipeline.columnar.hours import HourlyMade, minutes_of
 from famulus.pipeline.io import hours
 from famulus.pipeline.io.place import Place
-from famulus.pipeline.tables.hourly import HourlyMade, minutes_of
 
 WRITTEN: Final = pa.schema([("hour_number", pa.int64()), ("part", pa.int32()), ("rows", pa.int64())])
 #: The instant of a row.

@@ -6,57 +6,24 @@ once, in this process. Of many rows, each of Spark's tasks computes some hours; 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
-from typing import Final, Protocol, TypeVar
+from typing import Final
 from weakref import WeakKeyDictionary
 
 import pyarrow as pa
-import pyarrow.compute as pc
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.pandas.types import from_arrow_schema
 
+from famulus.pipeline.columnar.hours import Collected, HourlyRows, Unit, Work, compute_hours, work_on
 from famulus.pipeline.tables.memo import cached
 
 #: Up to this many rows are computed in this process: Spark takes seconds to start others.
 ROWS_HERE: Final = 1_000_000
 #: So that tasks of different lengths end at about the same time.
 TASKS_PER_CORE: Final = 4
-#: About so many rows of an hour are in memory at once, in each of Spark's tasks: some 200 bytes each, or a few times
-#: that while they are computed. Those of more are computed one part after the other.
-ROWS_AT_ONCE: Final = 3_000_000
 #: Up to this many rows that were computed are brought here: what is made of them then takes one stage.
 RESULTS_HERE: Final = 50_000
-#: The minutes of an hour.
-HOUR: Final = range(60)
-_US_PER_HOUR: Final = 3_600_000_000
-
-
-class HourlyRows(Protocol):
-    """Rows of one table of the journal. Can be sent to Spark's tasks."""
-
-    @property
-    def rows_of(self) -> dict[int, int]:
-        """The hours that there are, and how many rows each has."""
-
-    def read(self, hour: int, columns: Sequence[str], minutes: range = HOUR) -> pa.Table:
-        """These columns of an hour, or of some of its minutes; none if there is no such hour."""
-
-    def kept(self, hour: int, columns: Sequence[str], keep: Callable[[pa.Table], pa.Table]) -> pa.Table:
-        """What is to be kept of them. It is asked file by file, so that never all are in memory."""
-
-
-class HourlyMade(Protocol):
-    """Rows of a table that are computed hour by hour. Can be sent to Spark's tasks."""
-
-    @property
-    def rows_of(self) -> dict[int, int]:
-        """About how many rows each hour has."""
-
-    def of(self, hour: int, minutes: range) -> pa.Table:
-        """Of some minutes of an hour, in the order of their instants; without the columns of the hour itself."""
-
-
 _known: WeakKeyDictionary[DataFrame, HourlyRows] = WeakKeyDictionary()
 
 
@@ -67,42 +34,8 @@ def remember(frame: DataFrame, rows: HourlyRows) -> None:
 
 def hourly(frame: DataFrame) -> HourlyRows:
     if frame not in _known:
-        _known[frame] = _Collected(frame.toArrow())
+        _known[frame] = Collected(frame.toArrow())
     return _known[frame]
-
-
-class _Collected:
-    """Those of a DataFrame of unknown origin, which has to be small."""
-
-    def __init__(self, rows: pa.Table) -> None:
-        self._at = "ended" if "ended" in rows.column_names else "at"
-        at = rows[self._at]
-        hours = pc.divide(at.cast(pa.int64()), _US_PER_HOUR)
-        self._hours = {each: rows.filter(pc.equal(hours, each)) for each in hours.unique().to_pylist()}
-        self._none = rows.slice(0, 0)
-
-    @property
-    def rows_of(self) -> dict[int, int]:
-        return {hour: rows.num_rows for hour, rows in self._hours.items()}
-
-    def read(self, hour: int, columns: Sequence[str], minutes: range = HOUR) -> pa.Table:
-        return of_minutes(self._hours.get(hour, self._none), self._at, minutes).select(columns)
-
-    def kept(self, hour: int, columns: Sequence[str], keep: Callable[[pa.Table], pa.Table]) -> pa.Table:
-        return keep(self.read(hour, columns))
-
-
-def minutes_of(part: int, parts: int) -> range:
-    """The minutes of a part, where an hour is cut into so many: those of which `minute * parts // 60` is the part."""
-    return range(-(-60 * part // parts), -(-60 * (part + 1) // parts))
-
-
-def of_minutes(rows: pa.Table, at: str, minutes: range) -> pa.Table:
-    """Rows of an hour that are of some of its minutes."""
-    if minutes == HOUR:
-        return rows
-    own = pc.minute(rows[at])
-    return rows.filter(pc.and_(pc.greater_equal(own, minutes.start), pc.less(own, minutes.stop)))
 
 
 def computed(
@@ -115,13 +48,8 @@ def computed(
 ) -> DataFrame:
     """What is computed of these columns of each hour by itself; `by_minute`: or of each minute by itself."""
     rows = hourly(frame)
-    work = partial(_compute, rows, columns, compute, schema, by_minute)
+    work = partial(compute_hours, rows, columns, compute, schema, by_minute)
     return over_hours(frame.sparkSession, rows.rows_of, work, schema)
-
-
-Unit = TypeVar("Unit")
-#: Computes some hours, or parts of hours.
-Work = Callable[[Sequence[Unit]], Iterator[pa.Table]]
 
 
 def over_hours(
@@ -146,31 +74,15 @@ def in_tasks(
     step = -(-len(units) // most) if runs else 1
     shares = [tuple(units[begin : begin + step]) for begin in range(0, len(units), step)]
     tasks = spark.range(0, len(shares), 1, len(shares))
-    return tasks.mapInArrow(partial(_share, shares, work), from_arrow_schema(schema))
+    return tasks.mapInArrow(partial(work_on, shares, work), from_arrow_schema(schema))
 
 
-def _share(
-    shares: Sequence[Sequence[Unit]], work: Work[Unit], batches: Iterable[pa.RecordBatch]
-) -> Iterator[pa.RecordBatch]:
-    """What runs in Spark's tasks."""
-    for batch in batches:
-        for number in batch.column(0).to_pylist():
-            for table in work(shares[number]):
-                yield from table.to_batches(max_chunksize=65_536)
+_here: WeakKeyDictionary[DataFrame, pa.Table] = WeakKeyDictionary()
 
 
-def _compute(
-    rows: HourlyRows,
-    columns: Sequence[str],
-    compute: Callable[[pa.Table], pa.Table],
-    schema: pa.Schema,
-    by_minute: bool,
-    hours: Sequence[int],
-) -> Iterator[pa.Table]:
-    for hour in hours:
-        parts = min(1 + rows.rows_of[hour] // ROWS_AT_ONCE, len(HOUR)) if by_minute else 1
-        for part in range(parts):
-            yield compute(rows.read(hour, columns, minutes_of(part, parts))).select(schema.names).cast(schema)
+def rows_of(frame: DataFrame) -> pa.Table:
+    """The rows of a result, without asking Spark for them if they are few."""
+    return _here[frame] if frame in _here else frame.toArrow()
 
 
 def frame_of(spark: SparkSession, rows: pa.Table) -> DataFrame:
@@ -178,4 +90,6 @@ def frame_of(spark: SparkSession, rows: pa.Table) -> DataFrame:
     # In one piece: Spark would stop at the first batch without rows. And with a batch for each column: PySpark asks
     # that of nested ones for their type.
     whole = rows.combine_chunks() if rows.num_rows else rows.schema.empty_table()
-    return spark.createDataFrame(whole).coalesce(1)
+    frame = spark.createDataFrame(whole).coalesce(1)
+    _here[frame] = rows
+    return frame

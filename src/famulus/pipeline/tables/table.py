@@ -11,9 +11,9 @@ from typing import Any
 from pyspark.sql import DataFrame
 
 from famulus.journal.schema import Column
+from famulus.pipeline.columnar.hours import HourlyMade
 from famulus.pipeline.tables import schemas
 from famulus.pipeline.tables.column_types import contract
-from famulus.pipeline.tables.hourly import HourlyMade
 
 
 class Grain(Enum):

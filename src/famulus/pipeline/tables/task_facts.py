@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Final
 
-import numpy as np
-import pyarrow as pa
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
-from famulus.pipeline.columnar import facts
+from famulus.pipeline.columnar.facts import PlainFacts
 from famulus.pipeline.tables import schemas
 from famulus.pipeline.tables.column_types import union_all
 from famulus.pipeline.tables.columns import hour_number, hour_of, is_final, is_run, is_settled
-from famulus.pipeline.tables.hourly import HourlyRows, hourly
+from famulus.pipeline.tables.hourly import hourly
 from famulus.pipeline.tables.remarkable import remarkable
 from famulus.pipeline.tables.unsettled import unsettled
 
@@ -32,23 +29,6 @@ def task_facts(tasks: DataFrame, open_tasks: DataFrame, brokers: DataFrame, peer
 
 def plain_facts(tasks: DataFrame, open_tasks: DataFrame, brokers: DataFrame, peers: DataFrame) -> PlainFacts:
     return PlainFacts(hourly(tasks), remarkable(tasks, open_tasks).hashes())
-
-
-@dataclass(frozen=True, slots=True)
-class PlainFacts:
-    """The rows of plain tasks, hour by hour. Can be sent to Spark's tasks."""
-
-    tasks: HourlyRows
-    #: By hour, the hashes of the tasks that are not plain.
-    remarkable: dict[int, np.ndarray[tuple[int], np.dtype[np.uint64]]]
-
-    @property
-    def rows_of(self) -> dict[int, int]:
-        return self.tasks.rows_of
-
-    def of(self, hour: int, minutes: range) -> pa.Table:
-        none = np.empty(0, np.uint64)
-        return facts.facts_of(self.tasks.read(hour, facts.COLUMNS, minutes), self.remarkable.get(hour, none))
 
 
 def _ended(tasks: DataFrame) -> DataFrame:
