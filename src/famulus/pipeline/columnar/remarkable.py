@@ -29,11 +29,6 @@ _ALL: Final = arrow.schema_of("tasks").names
 _ALL_OPEN: Final = arrow.schema_of("open_tasks").names
 _NO_TASKS: Final = arrow.schema_of("tasks").remove_metadata().empty_table()
 _NO_OPEN: Final = arrow.schema_of("open_tasks").remove_metadata().empty_table()
-#: Enough to tell which rows are plain.
-_TELLING: Final = (
-    "message_id", "ticket", "outcome", "worker", "assigned", "delegated_from", "delegated_to", "broker", "boot",
-    "arrived", "ended", "queue_ns", "service_ns", "total_ns",
-)  # fmt: skip
 _OF_TICKETS: Final = ("ticket", "broker", "boot", "outcome")
 #: Picks rows of a part of an hour: a file, for example.
 Keep = Callable[[pa.Table], pa.Table]
@@ -72,15 +67,19 @@ class HourOfTasks:
         self.hour = hour
         self._share = share
         self._read_tasks = read_tasks
-        self.rows = Rows(read_tasks(hour, _TELLING, share.of))
+        self.rows = Rows(read_tasks(hour, _ALL, share.of))
         again = self.taken(np.flatnonzero(self.rows.is_any("outcome", "RETRY")))
         self.opened = _accountable(again, read_open(hour, _ALL_OPEN, share.of))
 
     def taken(self, rows: Array) -> pa.Table:
-        """These rows with all columns. Mostly there are none."""
-        if not len(rows):
-            return _NO_TASKS
-        return self._read_tasks(self.hour, _ALL, self._share.of).take(pa.array(rows)).cast(_NO_TASKS.schema)
+        """These rows, with plain texts."""
+        return self.rows.table.take(pa.array(rows)).cast(_NO_TASKS.schema)
+
+    def as_neighbour(self) -> HourOfTasks:
+        """With what the hour after it wants to know, and nothing else."""
+        _ = self.ordered, self.tickets, self.settled
+        self.rows = Rows(self.rows.table.select([_ID]))
+        return self
 
     @cached_property
     def of_task(self) -> Array:
@@ -130,7 +129,7 @@ def remarkable(hours: Sequence[int], read_tasks: Read, read_open: Read, *, share
         for hour in hours:
             near = range(hour - 1, hour + 2)
             known = {each: known.get(each) or HourOfTasks(each, share, read_tasks, read_open) for each in near}
-            yield _of_hour(known[hour], [known[hour - 1], known[hour + 1]])
+            yield _of_hour(known[hour], [known[hour - 1].as_neighbour(), known[hour + 1]])
 
 
 def _all_rows(rows: pa.Table) -> pa.Table:
