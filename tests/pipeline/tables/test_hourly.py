@@ -7,6 +7,7 @@ from tests.pipeline.tables.conftest import Makes, Rows, at
 
 from famulus.pipeline.columnar.hours import HOUR, minutes_of
 from famulus.pipeline.tables import hourly
+from famulus.pipeline.tables.hourly import shares_of
 
 HOUR_S = 3600
 
@@ -32,6 +33,14 @@ def test_sparks_tasks_compute_the_same(
     monkeypatch.setattr(hourly, "ROWS_HERE", 0)
     monkeypatch.setattr(hourly, "RESULTS_HERE", results_here)
     assert made() == here
+
+
+def test_shares_are_runs_of_hours_with_about_as_many_rows() -> None:
+    even = shares_of(dict.fromkeys(range(24), 5), 8)
+    assert even == [[hour, hour + 1, hour + 2] for hour in range(0, 24, 3)]
+    assert shares_of({3: 1, 1: 100, 2: 1, 4: 1}, 2) == [[1], [2, 3, 4]]
+    assert shares_of({1: 0, 2: 0}, 4) == [[1, 2]]
+    assert shares_of({}, 4) == []
 
 
 @pytest.mark.parametrize("parts", range(1, 61))

@@ -52,13 +52,11 @@ def computed(
     return over_hours(frame.sparkSession, rows.rows_of, work, schema)
 
 
-def over_hours(
-    spark: SparkSession, rows_of: dict[int, int], work: Work[int], schema: pa.Schema, *, runs: bool = False
-) -> DataFrame:
-    """What is computed of these hours. `runs`: it takes less if several that follow on each other are done at once."""
+def over_hours(spark: SparkSession, rows_of: dict[int, int], work: Work[int], schema: pa.Schema) -> DataFrame:
+    """What is computed of these hours."""
     if is_here(rows_of):
         return frame_of(spark, pa.concat_tables([schema.empty_table(), *work(sorted(rows_of))]))
-    found = cached(in_tasks(spark, rows_of, work, schema, runs=runs))
+    found = cached(in_tasks(spark, rows_of, work, schema))
     return frame_of(spark, found.toArrow()) if found.count() <= RESULTS_HERE else found
 
 
@@ -66,23 +64,29 @@ def is_here(rows_of: Mapping[Unit, int]) -> bool:
     return sum(rows_of.values()) <= ROWS_HERE
 
 
-def in_tasks(
-    spark: SparkSession, rows_of: Mapping[Unit, int], work: Work[Unit], schema: pa.Schema, *, runs: bool = False
-) -> DataFrame:
-    units = sorted(rows_of)  # type: ignore[type-var]
-    most = TASKS_PER_CORE * spark.sparkContext.defaultParallelism
-    step = -(-len(units) // most) if runs else 1
-    shares = [tuple(units[begin : begin + step]) for begin in range(0, len(units), step)]
+def in_tasks(spark: SparkSession, rows_of: Mapping[Unit, int], work: Work[Unit], schema: pa.Schema) -> DataFrame:
+    shares = shares_of(rows_of, TASKS_PER_CORE * spark.sparkContext.defaultParallelism)
     tasks = spark.range(0, len(shares), 1, len(shares))
     return tasks.mapInArrow(partial(work_on, shares, work), from_arrow_schema(schema))
+
+
+def shares_of(rows_of: Mapping[Unit, int], most: int) -> list[list[Unit]]:
+    """At most so many shares with about as many rows each, of hours that follow on each other: what is computed of one
+    may need its neighbours."""
+    shares: dict[int, list[Unit]] = {}
+    total, before = sum(rows_of.values()), 0
+    for unit, rows in sorted(rows_of.items()):
+        shares.setdefault(before * most // max(total, 1), []).append(unit)
+        before += rows
+    return list(shares.values())
 
 
 _here: WeakKeyDictionary[DataFrame, pa.Table] = WeakKeyDictionary()
 
 
-def rows_of(frame: DataFrame) -> pa.Table:
-    """The rows of a result, without asking Spark for them if they are few."""
-    return _here[frame] if frame in _here else frame.toArrow()
+def rows_of(frame: DataFrame, columns: Sequence[str]) -> pa.Table:
+    """Some columns of a result, without asking Spark for them if they are few."""
+    return _here[frame].select(columns) if frame in _here else frame.select(*columns).toArrow()
 
 
 def frame_of(spark: SparkSession, rows: pa.Table) -> DataFrame:

@@ -33,7 +33,7 @@ class Remarkable(NamedTuple):
 
     def hashes(self) -> dict[int, Array]:
         """Of the tasks that are here, by hour."""
-        rows = rows_of(self.both)
+        rows = rows_of(self.both, ["hour_number", "of_task", "state"])
         rows = rows.filter(pc.is_null(rows["state"]))
         hours, numbers = (rows[name].to_numpy() for name in ("hour_number", "of_task"))
         order = np.argsort(hours, kind="stable")
@@ -46,4 +46,4 @@ class Remarkable(NamedTuple):
 def remarkable(tasks: DataFrame, open_tasks: DataFrame) -> Remarkable:
     rows, opened = hourly(tasks), hourly(open_tasks)
     hours = {hour: rows.rows_of.get(hour, 0) for hour in {*rows.rows_of, *opened.rows_of}}
-    return Remarkable(over_hours(tasks.sparkSession, hours, partial(work, rows, opened), BOTH, runs=True))
+    return Remarkable(over_hours(tasks.sparkSession, hours, partial(work, rows, opened), BOTH))
