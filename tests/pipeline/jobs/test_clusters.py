@@ -15,6 +15,7 @@ import pytest
 from pyspark.sql import SparkSession
 from tests.longer import longer
 from tests.pipeline.jobs.conftest import Journal, Tables
+from tests.pipeline.jobs.toy_run import ON_CLUSTERS
 
 from famulus.pipeline.run import java, jobs
 from famulus.pipeline.tables.table import Table
@@ -81,7 +82,7 @@ def check(
         check=False,
     )
     assert ran.returncode == 0, ran.stderr
-    jobs.run(spark, journal.place, near.place, registry=toys)
+    jobs.run(spark, journal.place, near.place, registry=[*toys, *ON_CLUSTERS])
     assert far.all() == near.all()
     assert len(far.rows("toy_tasks")) == 120
 

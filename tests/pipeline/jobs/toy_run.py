@@ -22,6 +22,10 @@ from famulus.pipeline.io.place import Place
 from famulus.pipeline.run import jobs
 from famulus.pipeline.run.progress import ProgressStep
 from famulus.pipeline.run.session import session
+from famulus.pipeline.tables import TABLES, hourly
+
+#: Tables that executors compute in part without Spark.
+ON_CLUSTERS = [TABLES["task_facts"], TABLES["service_minutes"]]
 
 
 def tell(step: ProgressStep) -> None:
@@ -45,7 +49,12 @@ def main(journal: str, tables: str, master: str = "local[1]") -> None:
     own = session(master, heap_mib=512, more=QUICK, archive=False, brief=True)
     found = open_elsewhere() if "PYSPARK_GATEWAY_PORT" in os.environ else own
     with pytest.MonkeyPatch.context() as patch, found as spark:
-        jobs.run(spark, Place(journal), Place(tables), registry=toy_registry(patch), tell=tell)
+        registry = toy_registry(patch)
+        if not master.startswith("local["):
+            # Executors read the journal themselves, as they would with many rows.
+            patch.setattr(hourly, "ROWS_HERE", 0)
+            registry += ON_CLUSTERS
+        jobs.run(spark, Place(journal), Place(tables), registry=registry, tell=tell)
 
 
 if __name__ == "__main__":
