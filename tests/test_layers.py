@@ -84,10 +84,13 @@ LAYERS = {
     # What the pipeline made, for those who have no Spark.
     "tables": layer("errors", "msgspec pyarrow"),
     # Its floors, from the lowest up; the report reads the tables' files, and needs no Spark.
-    "pipeline.columnar": layer("journal", "numpy pyarrow"),
-    "pipeline.tables": Layer(frozenset({"pipeline.columnar", "journal", "errors"}), ANY),
+    # What Spark's tasks run: neither Spark nor the tables.
+    "pipeline.columnar": layer("pipeline.histogram journal", "numpy pyarrow"),
+    "pipeline.tables": Layer(frozenset({"pipeline.columnar", "pipeline.histogram", "journal", "errors"}), ANY),
     "pipeline.io": Layer(frozenset({"pipeline.tables", "pipeline.columnar", "journal", "errors"}), ANY),
-    "pipeline.run": Layer(frozenset({"pipeline.io", "pipeline.tables", "journal", "errors", "__init__"}), ANY),
+    "pipeline.run": Layer(
+        frozenset({"pipeline.io", "pipeline.tables", "pipeline.columnar", "journal", "errors", "__init__"}), ANY
+    ),
     "pipeline.report": Layer(
         frozenset({"pipeline.io", "pipeline.histogram", "pipeline.whatif", "tables", "journal", "errors", "__init__"}),
         ANY,

@@ -32,7 +32,7 @@ class Kind(Enum):
     # Only the pipeline's own tables have these.
     DOUBLE = "double"
     DATE = "date"
-    #: An array of (bucket int, count long), sorted by bucket: `pipeline.tables.columns.bucket_of` defines the buckets.
+    #: An array of (bucket int, count long), sorted by bucket: `pipeline.columnar.groups.bucket_of` defines them.
     HISTOGRAM = "histogram"
     #: An array of names, sorted.
     TEXTS = "texts"

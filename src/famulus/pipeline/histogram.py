@@ -8,7 +8,7 @@ import numpy as np
 import pyarrow as pa
 
 BUCKETS: Final = 720
-#: As in `columns.bucket_of`.
+#: As `columnar.groups.bucket_of` makes them.
 BUCKETS_PER_E_FOLD: Final = 16
 
 

@@ -9,7 +9,7 @@ from tests.pipeline.tables.conftest import MS, Makes, Rows, at
 
 
 def bucket(ns: int) -> int:
-    """As `columns.bucket_of`, for values that are not at an edge."""
+    """As `groups.bucket_of`, for values that are not at an edge."""
     return math.floor(math.log(ns + 1) * 16)
 
 

@@ -8,10 +8,9 @@ from typing import Any, Final
 import numpy as np
 import pyarrow as pa
 
+from famulus.pipeline.histogram import BUCKETS, BUCKETS_PER_E_FOLD
+
 Array = np.ndarray[Any, Any]
-#: Buckets of a histogram: `pipeline.tables.columns.bucket_of` defines them. No number of 64 bits has a higher one.
-BUCKETS_PER_E_FOLD: Final = 16
-_BUCKETS: Final = 700
 #: Up to this many places for each row, a place for each possible key is cheaper than sorting the keys.
 _PLACES_PER_ROW: Final = 4
 _PLACES: Final = 1 << 16
@@ -53,16 +52,16 @@ class Groups:
 
     def histogram(self, values: Array, where: Array) -> pa.Array:
         """For each group the buckets of its values, in order, and how many are in each."""
-        entries, counts = _counted(self.of_row[where] * _BUCKETS + bucket_of(values[where]), self.count * _BUCKETS)
-        offsets = np.searchsorted(entries, np.arange(self.count + 1) * _BUCKETS)
-        pairs = [pa.array((entries % _BUCKETS).astype(np.int32)), pa.array(counts.astype(np.int64))]
+        entries, counts = _counted(self.of_row[where] * BUCKETS + bucket_of(values[where]), self.count * BUCKETS)
+        offsets = np.searchsorted(entries, np.arange(self.count + 1) * BUCKETS)
+        pairs = [pa.array((entries % BUCKETS).astype(np.int32)), pa.array(counts.astype(np.int64))]
         return pa.ListArray.from_arrays(
             pa.array(offsets.astype(np.int32)), pa.StructArray.from_arrays(pairs, ["bucket", "count"])
         )
 
 
 def bucket_of(values: Array) -> Array:
-    """0 for 0, and for what a clock that went back made negative."""
+    """The numbers of the buckets that values belong to: 0 for 0, and for what a clock that went back made negative."""
     buckets = np.log(np.maximum(values, 0).astype(np.float64) + 1)
     buckets *= BUCKETS_PER_E_FOLD
     return buckets.astype(np.int64)

@@ -17,10 +17,10 @@ import pyarrow.compute as pc
 
 from famulus.errors import FileDamaged
 from famulus.journal import arrow
+from famulus.pipeline.columnar.rows import FINAL
 from famulus.pipeline.io.place import Place
 from famulus.pipeline.io.small_batch import rows_of
 from famulus.pipeline.io.source import Sound
-from famulus.pipeline.tables.columns import FINAL
 
 #: The ids of this many fit into memory.
 ROWS_MAX: Final = 5_000_000

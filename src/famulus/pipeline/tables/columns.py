@@ -13,14 +13,12 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from famulus.journal.schema import Kind
+from famulus.pipeline.columnar.rows import FINAL
+from famulus.pipeline.histogram import BUCKETS_PER_E_FOLD
 from famulus.pipeline.tables.column_types import SPARK
 from famulus.pipeline.tables.schemas import QUANTILES
 
-#: Buckets for each e-fold of a value: the middle of a bucket is at most 3.2 % from any value in it.
-BUCKETS_PER_E_FOLD: Final = 16
 MILLION: Final = 1_000_000
-#: Outcomes that end a task.
-FINAL: Final = ("OK", "ERROR", "REJECTED", "UNKNOWN")
 
 
 # -- rows of the journal's tasks ----------------------------------------------------------------------------------
@@ -113,13 +111,6 @@ def stable_id(*parts: Column | str) -> Column:
 
 
 # -- histograms ---------------------------------------------------------------------------------------------------
-
-
-def bucket_of(value: Column) -> Column:
-    """The number of the bucket that a value belongs to: 0 for 0, and for what a clock that went back made negative."""
-    bucket = F.floor(F.ln(F.greatest(value, F.lit(0)) + 1) * BUCKETS_PER_E_FOLD).cast("int")
-    # `greatest` skips nulls.
-    return F.when(value.isNotNull(), bucket)
 
 
 def no_histogram() -> Column:

@@ -14,9 +14,9 @@ import pyarrow as pa
 from pyspark.sql import Column, DataFrame, SparkSession, Window
 from pyspark.sql import functions as F
 
+from famulus.pipeline.histogram import BUCKETS_PER_E_FOLD
 from famulus.pipeline.tables import schemas
 from famulus.pipeline.tables.column_types import struct_of
-from famulus.pipeline.tables.columns import BUCKETS_PER_E_FOLD
 from famulus.pipeline.tables.error_budget import BAD_MIN, FAST, SLOW, BurnAlarm, Objective, ToldObjective, in_force
 
 #: Columns of `service_minutes`.

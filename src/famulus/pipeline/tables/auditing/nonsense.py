@@ -7,8 +7,8 @@ from typing import Final
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
+from famulus.pipeline.columnar.rows import FINAL
 from famulus.pipeline.tables.auditing.entry import entries, info_if
-from famulus.pipeline.tables.columns import FINAL
 from famulus.pipeline.tables.words import said
 
 _OUTCOMES: Final = (*FINAL, "RETRY", "LATE")
