@@ -8,7 +8,7 @@ import pytest
 
 from famulus.core import objective as broker
 from famulus.core.objective import ObjectiveFacts
-from famulus.pipeline.tables.columns import BUCKETS_PER_E_FOLD
+from famulus.pipeline.histogram import BUCKETS_PER_E_FOLD
 from famulus.pipeline.tables.error_budget import FAST, SLOW, TOLD_WITHIN_US, Objective, ToldObjective, in_force
 
 SAID = '{"share":0.999,"within_ms":500,"days":30}'

@@ -16,9 +16,10 @@ HOUR_S = 3600
 def test_sparks_tasks_compute_the_same(
     rows: Rows, make: Makes, monkeypatch: pytest.MonkeyPatch, results_here: int
 ) -> None:
-    several = [
+    kinds: list[dict[str, object]] = [{}, {"outcome": "LATE"}, {"outcome": "RETRY", "worker": None}, {}]
+    several: list[dict[str, object]] = [
         {"message_id": f"m{number % 7}", "ended": at(number * 0.1 * HOUR_S), "service": f"s{number % 2}", **more}
-        for number, more in enumerate([{}, {"outcome": "LATE"}, {"outcome": "RETRY", "worker": None}, {}] * 5)
+        for number, more in enumerate(kinds * 5)
     ]
     opened = [{"message_id": f"m{number}", "at": at(number)} for number in range(10)]
     names = ("service_minutes", "worker_hours", "lost_attempts", "task_facts", "audit")
