@@ -73,12 +73,13 @@ def nothing(size: int) -> str:
 
 
 def _net(plan: Plan, medians: dict[str, Figures]) -> dict[str, Figures]:
-    """Rows per second once Spark's own time is taken off, and their ratio to those of `map`."""
+    """Rows per second once Spark's own time is taken off, if that leaves any, and their ratio to those of `map`."""
     found = {}
     for side, size in [(NO_KEY, 1), *((asking(size), size) for size in plan.sizes)]:
         seconds = medians[side]["seconds"] - medians[nothing(size)]["seconds"]
-        per_s = plan.rows_of(size) / max(seconds, 1e-9)
-        found[side] = {"per_s": per_s, "of_map": per_s / medians[mapping(size)]["per_s"]}
+        if seconds > 0:
+            per_s = plan.rows_of(size) / seconds
+            found[side] = {"per_s": per_s, "of_map": per_s / medians[mapping(size)]["per_s"]}
     return found
 
 
