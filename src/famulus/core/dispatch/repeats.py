@@ -99,9 +99,7 @@ class Repeats:
         self._bytes += size
         self._tasks += 1
         while (
-            len(ended) > service.results_max
-            or memory.bytes > service.results_bytes_max
-            or ended[0].until_ns <= now_ns
+            len(ended) > service.results_max or memory.bytes > service.results_bytes_max or ended[0].until_ns <= now_ns
         ):
             self._forget_first(memory)
             if not ended:
