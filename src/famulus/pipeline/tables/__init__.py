@@ -37,11 +37,16 @@ ALL: Final[tuple[Table, ...]] = (
     Table.of(access.principal_hours, Grain.HOURLY),
     Table.of(audit.audit, Grain.HOURLY, neighbours=True, by_task=True),
     Table.of(service_figures.service_days, Grain.WHOLE),
-    Table.of(workers.worker_health, Grain.WHOLE),
+    Table.of(workers.worker_health, Grain.WHOLE, last_days={"worker_hours": 1}),
     Table.of(failovers.failovers, Grain.WHOLE, wants={"service_minutes": failovers.WANTED}),
     Table.of(config_convergence.config_convergence, Grain.WHOLE),
     Table.of(capacity.capacity, Grain.WHOLE),
-    Table.of(anomalies.anomalies, Grain.WHOLE, wants={"service_minutes": anomalies.WANTED}),
+    Table.of(
+        anomalies.anomalies,
+        Grain.WHOLE,
+        wants={"service_minutes": anomalies.WANTED},
+        last_days={"service_minutes": anomalies.DAYS},
+    ),
     Table.of(
         objectives.objectives,
         Grain.WHOLE,

@@ -40,6 +40,9 @@ class Table:
     by_task: bool = False
     #: Whole: of an input with many columns, those that `rows` looks at.
     wants: Mapping[str, tuple[str, ...]] = field(default_factory=dict, hash=False)
+    #: Whole: of these inputs `rows` looks at no more than so many days before the newest one that has rows. Where there
+    #: are several, all begin with the earliest of these days; and so do those of the journal.
+    last_days: Mapping[str, int] = field(default_factory=dict, hash=False)
     #: Whole: another output among its inputs, and a column. If that has no value anywhere, there are no rows, and Spark
     #: need not be asked.
     needs: tuple[str, str] | None = None
