@@ -30,7 +30,7 @@ def test_duckdb_makes_the_same_table(spark: SparkSession, journal: Journal) -> N
     journal.write([*journal.tasks(0, 0, 40), *more], 1)
     with duckdb.connect() as db:
         theirs = db.sql(duckdb_query(journal.folder)).to_arrow_table().to_pylist()
-    found = source.check_all(journal.place, list(source.found_in(journal.place).values()))
+    found = source.check_all(journal.place, source.found_in(journal.place, source.days_in(journal.place)))
     sound = [each for each in found if isinstance(each, Sound)]
     rows = source.read(spark, journal.place, "tasks", sound)
     names = list(theirs[0])

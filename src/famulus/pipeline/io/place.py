@@ -86,7 +86,8 @@ class Place:
 
     def names(self, folder: str) -> list[str]:
         """What is directly in a folder, hidden or not."""
-        found = self.filesystem.get_file_info(fs.FileSelector(self.full(folder), allow_not_found=True))
+        with _may_fail(self.full(folder), "read"):
+            found = self.filesystem.get_file_info(fs.FileSelector(self.full(folder), allow_not_found=True))
         return sorted(each.base_name for each in found)
 
     def changed_s(self, path: str) -> float:

@@ -68,8 +68,12 @@ def days_in(journal: Place) -> set[str]:
         raise PlaceError(f"there is no journal at {journal}: give --journal, or start a broker that writes one")
     found = {name.removeprefix("date=") for table in schema.TABLES for name in journal.names(table) if _is_day(name)}
     if not found:
-        raise EmptyJournal(f"the journal at {journal} is empty: no broker has written to it yet")
+        raise empty(journal)
     return found
+
+
+def empty(journal: Place) -> EmptyJournal:
+    return EmptyJournal(f"the journal at {journal} is empty: no broker has written to it yet")
 
 
 def found_in(journal: Place, days: Collection[str], tables: Collection[str] = tuple(schema.TABLES)) -> list[FoundFile]:

@@ -15,6 +15,7 @@ from typing import Final
 
 from msgspec.structs import replace
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
 
 from famulus.errors import FileDamaged, FileGone
 from famulus.journal import schema
@@ -106,6 +107,8 @@ class _PipelineRun:
         #: The complete day whose turn it was to be looked into; and whether there are more new files than wanted.
         self._looked = ""
         self._more = False
+        #: The first day with rows that whole tables do not know; None if they are to be made of everything.
+        self._changed: str | None = None
         #: Hours that new rows in the next one have nothing to do with.
         self._unaffected: set[int] = set()
         #: The scales of tables that could be started so far; a session for each scale; and tables that count few rows.
@@ -130,7 +133,9 @@ class _PipelineRun:
             self._tell(ProgressStep("renew", done=True))
         digests = {table.name: digest_of(table) for table in self._registry}
         before, sight, planned = self._plan(stored, digests, again=again or stored.is_misfiled, late=late)
-        self._whole = (self._whole and not self._more) or stored.tables != digests
+        is_redefined = stored.tables != digests
+        self._whole = (self._whole and not self._more) or is_redefined
+        self._changed = None if again or is_redefined or stored.is_misfiled else plan.first_change(before, planned)
         made = [] if planned.is_empty else self._make(planned)
         after = plan.after(before, sight, planned, digests, whole=self._whole or not planned.whole, looked=self._looked)
         # A state that says the same of the tables does not deserve a new number.
@@ -196,7 +201,10 @@ class _PipelineRun:
         return before, sight, planned
 
     def _look(self, before: RunState, days: Collection[str]) -> Sight:
-        admitted, self._more = plan.admitted(source.found_in(self._journal, days), before, self._files_max)
+        found = source.found_in(self._journal, days)
+        if not found and not before.number:
+            raise source.empty(self._journal)
+        admitted, self._more = plan.admitted(found, before, self._files_max)
         suspects = {*self._damaged, *before.bad}
         return plan.look(admitted, before, partial(source.check_all, self._journal, suspects=suspects), suspects)
 
@@ -293,7 +301,7 @@ class _PipelineRun:
             rows = table.make(*(self._input(spark, name, read, table.wants.get(name)) for name in table.inputs))
             return self._store.stage_hours(table, rows, wanted, self._parts(table, wanted), few=few)
         since = self._begin_of(table)
-        of_journal = min(since.values(), default="")
+        of_journal = next(iter(since.values()), "")
         rows = table.make(
             *(
                 self._journal_since(spark, name, of_journal)
@@ -302,17 +310,26 @@ class _PipelineRun:
                 for name in table.inputs
             )
         )
+        if since and table.keeps is not None:
+            first = F.lit(hours.days_before(self._changed or "", table.keeps.days)).cast("date")
+            at = F.col(table.keeps.column)
+            rows = rows.where(at >= first).unionByName(self._store.read(spark, table).where(at < first))
         return self._store.stage_whole(table, rows, few=few)
 
     def _begin_of(self, table: Table) -> dict[str, str]:
         """For each of those inputs of which a whole table looks at the last days only, the first of them."""
-        newest = {name: self._newest_of(name) for name in table.last_days}
-        # If one has ended long before the others, they are looked at together.
-        end = min((day for day in newest.values() if day), default="")
-        return {name: hours.days_before(end, days) for name, days in table.last_days.items()} if end else {}
+        if table.keeps is not None:
+            if self._changed is None:
+                return {}
+            since = hours.days_before(self._changed, table.keeps.days + table.keeps.days_before)
+            return {name: since for name in table.inputs if self._is_hourly(name)}
+        newest = {name: day for name in table.last_days if (day := self._newest_of(name)) is not None}
+        # If it has ended long before the others, they are looked at together.
+        end = next(iter(newest.values()), "")
+        return {name: hours.days_before(min(day, end), table.last_days[name]) for name, day in newest.items()}
 
-    def _newest_of(self, name: str) -> str:
-        return self._store.newest_day(self._made(name)) or ""
+    def _newest_of(self, name: str) -> str | None:
+        return self._store.newest_day(self._made(name))
 
     def _journal_since(self, spark: SparkSession, name: str, since: str) -> DataFrame:
         """Rows of the journal for a whole table, also of days that there was no other reason to look into."""
@@ -332,6 +349,9 @@ class _PipelineRun:
 
     def _made(self, name: str) -> Table:
         return next(table for table in self._registry if table.name == name)
+
+    def _is_hourly(self, name: str) -> bool:
+        return any(table.name == name and table.grain is Grain.HOURLY for table in self._registry)
 
     def _makes_few(self, table: Table) -> bool:
         scale = self._scales[table.name]

@@ -169,8 +169,6 @@ def after(
     state: RunState, sight: Sight, plan: RunPlan, digests: Mapping[str, str], *, whole: bool = True, looked: str = ""
 ) -> RunState:
     """What has to be remembered when the plan is done; `whole`: with its whole tables."""
-    made = [hour for each in plan.hourly.values() for hour in each]
-    stale = min([*made, *([] if state.stale is None else [state.stale])], default=None)
     present = {each.path: ProcessedFile(each.path, each.bytes, each.rows) for each in sight.sound}
     unreadable = _unreadable(state, sight)
     return RunState(
@@ -179,9 +177,20 @@ def after(
         frozen=tuple(sorted(plan.frozen)),
         bad=tuple(sorted({*unreadable, *(each.path for each in sight.bad)})),
         tables=dict(digests),
-        stale=None if whole else stale,
+        stale=None if whole else _first_hour(state, plan),
         looked=looked,
     )
+
+
+def first_change(state: RunState, plan: RunPlan) -> str | None:
+    """The first day with rows that are not in the whole tables."""
+    first = _first_hour(state, plan)
+    return None if first is None else hours.day_of(first)
+
+
+def _first_hour(state: RunState, plan: RunPlan) -> int | None:
+    made = (hour for each in plan.hourly.values() for hour in each)
+    return min([*made, *([] if state.stale is None else [state.stale])], default=None)
 
 
 def parts_of(rows: int, rows_max: int) -> int:

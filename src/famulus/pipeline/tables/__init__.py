@@ -22,7 +22,7 @@ from famulus.pipeline.tables import (
     task_facts,
     workers,
 )
-from famulus.pipeline.tables.table import Grain, Table
+from famulus.pipeline.tables.table import Grain, KeptRows, Table
 
 ALL: Final[tuple[Table, ...]] = (
     Table.of(task_facts.task_facts, Grain.HOURLY, neighbours=True, by_task=True),
@@ -35,12 +35,19 @@ ALL: Final[tuple[Table, ...]] = (
     Table.of(losses.losses, Grain.HOURLY),
     Table.of(access.refusals, Grain.HOURLY),
     Table.of(access.principal_hours, Grain.HOURLY),
+    Table.of(config_convergence.config_events, Grain.HOURLY),
     Table.of(audit.audit, Grain.HOURLY, neighbours=True, by_task=True),
-    Table.of(service_figures.service_days, Grain.WHOLE),
+    Table.of(service_figures.service_days, Grain.WHOLE, keeps=KeptRows("day")),
     Table.of(workers.worker_health, Grain.WHOLE, last_days={"worker_hours": 1}),
-    Table.of(failovers.failovers, Grain.WHOLE, wants={"service_minutes": failovers.WANTED}),
-    Table.of(config_convergence.config_convergence, Grain.WHOLE),
-    Table.of(capacity.capacity, Grain.WHOLE),
+    # A loss may go on for long, as whoever is lost again within a minute is lost once.
+    Table.of(
+        failovers.failovers,
+        Grain.WHOLE,
+        wants={"service_minutes": failovers.WANTED},
+        keeps=KeptRows("seen", days=1, days_before=1),
+    ),
+    Table.of(config_convergence.config_convergence, Grain.WHOLE, wants={"broker_minutes": config_convergence.WANTED}),
+    Table.of(capacity.capacity, Grain.WHOLE, wants=capacity.WANTED),
     Table.of(
         anomalies.anomalies,
         Grain.WHOLE,
@@ -53,7 +60,7 @@ ALL: Final[tuple[Table, ...]] = (
         wants={"service_minutes": objectives.WANTED},
         needs=("service_loads", "objective"),
     ),
-    Table.of(findings.findings, Grain.WHOLE),
+    Table.of(findings.findings, Grain.WHOLE, last_days=findings.LAST_DAYS),
 )
 #: By name.
 TABLES: Final = {table.name: table for table in ALL}
