@@ -12,18 +12,20 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import pytest
 from msgspec.structs import replace
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import DataFrame, SparkSession, Window
+from pyspark.sql import functions as F
 from tests.pipeline.jobs.conftest import EIGHT, HOUR_US, Journal, Tables
 
 from famulus.cli.pipeline.progress import _words
 from famulus.errors import TablesBusy
+from famulus.journal.schema import Column, Kind
 from famulus.pipeline.io.place import Place
 from famulus.pipeline.run import jobs, state
 from famulus.pipeline.run.lock import locked
 from famulus.pipeline.run.progress import ProgressStep, RunSummary
 from famulus.pipeline.tables import TABLES, schemas
 from famulus.pipeline.tables.scale import Scale
-from famulus.pipeline.tables.table import Grain, Table
+from famulus.pipeline.tables.table import Grain, KeptRows, Table
 
 Run = Callable[..., RunSummary]
 
@@ -310,6 +312,79 @@ def test_tables_of_an_older_pipeline_are_made_anew(run: Run, journal: Journal, t
     assert state.load(tables.place).format == state.FORMAT
     again = run(tell=told.append)
     assert (again.renewed, again.tables) == (False, ())
+
+
+DAY_US = 24 * HOUR_US
+
+
+@pytest.fixture
+def by_day(monkeypatch: pytest.MonkeyPatch) -> Callable[..., Table]:
+    """A whole table that keeps the rows of days that have not changed, and tells which days it is made of."""
+    columns = (Column("day", Kind.DATE, ""), Column("tasks", Kind.LONG, ""), Column("total", Kind.LONG, ""))
+    monkeypatch.setitem(schemas.TABLES, "toy_days", columns)
+
+    def finish(rows: DataFrame) -> DataFrame:
+        total = F.sum("tasks").over(Window.orderBy("day").rowsBetween(Window.unboundedPreceding, 0))
+        return rows.withColumn("total", total)
+
+    def table(told: Callable[[list[int]], object], **more: Any) -> Table:
+        def toy_days(toy_tasks: DataFrame) -> DataFrame:
+            told(sorted(row.date.day for row in toy_tasks.select("date").distinct().collect()))
+            return finish(toy_tasks.groupBy(F.col("date").alias("day")).agg(F.count("*").alias("tasks")))
+
+        return Table("toy_days", Grain.WHOLE, ("toy_tasks",), toy_days, keeps=KeptRows("day", finish=finish, **more))
+
+    return table
+
+
+@pytest.mark.parametrize("scale", [None], ids=["few"], indirect=True)
+def test_rows_of_days_that_have_not_changed_are_kept(
+    run: Run, journal: Journal, tables: Tables, toys: list[Table], by_day: Callable[..., Table]
+) -> None:
+    made_of: list[list[int]] = []
+    registry = [toys[0], by_day(made_of.append, days_before=1)]
+    for day in range(4):
+        journal.write([journal.task(day, EIGHT + day * DAY_US)], 1)
+    run(registry=registry)
+    journal.write([journal.task(9, EIGHT + 3 * DAY_US)], 2)
+    run(registry=registry)
+    assert [(row["day"].day, row["tasks"], row["total"]) for row in tables.rows("toy_days")] == [
+        (15, 1, 1), (16, 1, 2), (17, 1, 3), (18, 2, 5),
+    ]  # fmt: skip
+    # What hours lack that were made meanwhile is known, however long ago that was.
+    journal.write([journal.task(10, EIGHT + 2 * DAY_US)], 2)
+    run(registry=registry, whole=False)
+    journal.write([journal.task(11, EIGHT + 3 * DAY_US)], 3)
+    run(registry=registry)
+    assert made_of == [[15, 16, 17, 18], [17, 18], [16, 17, 18]]
+    incremental = tables.rows("toy_days")
+    run(registry=registry, again=True)
+    assert tables.rows("toy_days") == incremental
+    assert [row["total"] for row in incremental] == [1, 2, 4, 7]
+    # And if what is there no longer holds, it is made of everything.
+    registry = [toys[0], by_day(made_of.append, still_hold=lambda _old, _tasks: None)]
+    journal.write([journal.task(12, EIGHT + 3 * DAY_US)], 4)
+    run(registry=registry)
+    assert made_of[-1] == [15, 16, 17, 18]
+    assert [row["total"] for row in tables.rows("toy_days")] == [1, 2, 4, 8]
+
+
+def test_a_late_file_is_noticed_when_it_is_the_turn_of_its_day(run: Run, journal: Journal, tables: Tables) -> None:
+    for day in range(6):
+        journal.write([journal.task(day, EIGHT + day * DAY_US)], 1)
+    run()
+    for number, day in ((10, 1), (11, 2)):
+        journal.write([journal.task(number, EIGHT + day * DAY_US)], 2)
+    looked = [run() for _ in range(3)]
+    assert [each.files_new for each in looked] == [0, 1, 1]
+    assert looked[0].files == 4
+    journal.write([journal.task(12, EIGHT)], 3)
+    journal.write([journal.task(13, EIGHT + DAY_US)], 3)
+    assert run(late=True).files_new == 2
+    made = tables.all()
+    assert len(made["toy_tasks"]) == 10
+    run(again=True)
+    assert tables.all() == made
 
 
 def test_what_a_dead_run_left_is_removed(run: Run, journal: Journal, tables: Tables) -> None:

@@ -121,9 +121,10 @@ class Store:
                 return few
         if not paths:
             return spark.createDataFrame([], struct_of(chosen))
-        # Each file by its name: otherwise Spark would list the whole table.
+        # Each file by its name where only some are wanted: otherwise Spark would list the whole table.
+        chosen_paths = [table.name] if wanted is None and not since else paths
         reader = spark.read.schema(struct_of(table.columns)).option("basePath", self.place.uri(table.name))
-        rows = reader.parquet(*map(self.place.uri, paths))
+        rows = reader.parquet(*map(self.place.uri, chosen_paths))
         kept = rows if wanted is None else rows.where(_number().isin(sorted(wanted)))
         return kept.select(*[each.name for each in chosen])
 
@@ -195,14 +196,13 @@ class Store:
             pieces[of] = each
         for day, numbers in hours.by_day(made.hours).items():
             self._publish_day(made, day, numbers, pieces)
-            if (
-                not numbers.isdisjoint(with_files)
-                and next(self.place.files(f"{made.table.name}/date={day}"), None) is None
-            ):
+            folder = f"{made.table.name}/date={day}"
+            empty = numbers.intersection(with_files)
+            if empty and next(self.place.files(folder), None) is None:
                 # Whoever looks for the table by a pattern of file names finds something.
-                empty = file_of(_file_schema(made.table).empty_table(), _file_schema(made.table))
-                self.place.make_folder(f"{made.table.name}/date={day}")
-                self.place.write(f"{made.table.name}/date={day}/{day_files.name_of(min(numbers) % 24)}", empty)
+                self.place.make_folder(folder)
+                content = file_of(_file_schema(made.table).empty_table(), _file_schema(made.table))
+                self.place.write(f"{folder}/{day_files.name_of(min(empty) % 24)}", content)
 
     def _publish_day(
         self, made: Made, day: str, numbers: set[int], pieces: Mapping[HourPart, pa.Table | FoundFile]

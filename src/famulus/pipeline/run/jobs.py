@@ -272,7 +272,7 @@ class _PipelineRun:
         return sum(each.rows for each in of if each.hour in read)
 
     def _bytes_for(self, table: Table) -> int:
-        since = self._begin_of(table)
+        since = self._begin_of(table, self._changed)
         journal = sum(each.bytes for each in self._sound if each.file.table in table.inputs)
         made = (self._made(name) for name in table.inputs if name not in schema.TABLES)
         return journal + sum(self._store.bytes_of(each, since.get(each.name, "")) for each in made)
@@ -300,33 +300,41 @@ class _PipelineRun:
             read = plan.to_read(table, wanted, self._unaffected)
             rows = table.make(*(self._input(spark, name, read, table.wants.get(name)) for name in table.inputs))
             return self._store.stage_hours(table, rows, wanted, self._parts(table, wanted), few=few)
-        since = self._begin_of(table)
-        of_journal = next(iter(since.values()), "")
-        rows = table.make(
-            *(
-                self._journal_since(spark, name, of_journal)
-                if name in schema.TABLES
-                else self._store.read(spark, self._made(name), None, table.wants.get(name), since.get(name, ""))
-                for name in table.inputs
-            )
-        )
-        if since and table.keeps is not None:
-            first = F.lit(hours.days_before(self._changed or "", table.keeps.days)).cast("date")
-            at = F.col(table.keeps.column)
-            rows = rows.where(at >= first).unionByName(self._store.read(spark, table).where(at < first))
-        return self._store.stage_whole(table, rows, few=few)
+        return self._store.stage_whole(table, self._whole_rows(spark, table), few=few)
 
-    def _begin_of(self, table: Table) -> dict[str, str]:
-        """For each of those inputs of which a whole table looks at the last days only, the first of them."""
-        if table.keeps is not None:
-            if self._changed is None:
-                return {}
-            since = hours.days_before(self._changed, table.keeps.days + table.keeps.days_before)
-            return {name: since for name in table.inputs if self._is_hourly(name)}
+    def _whole_rows(self, spark: SparkSession, table: Table) -> DataFrame:
+        keeps = table.keeps
+        if keeps is None or self._changed is None:
+            return table.make(*self._whole_inputs(spark, table, self._begin_of(table, None)))
+        first, at = F.lit(hours.days_before(self._changed, keeps.days)).cast("date"), F.col(keeps.column)
+        inputs = self._whole_inputs(spark, table, self._begin_of(table, self._changed))
+        older_rows = keeps.still_hold(self._store.read(spark, table).where(at < first), *inputs)
+        if older_rows is None:
+            return table.make(*self._whole_inputs(spark, table, self._begin_of(table, None)))
+        return keeps.finish(table.make(*inputs).where(at >= first).unionByName(older_rows)).select(*older_rows.columns)
+
+    def _whole_inputs(self, spark: SparkSession, table: Table, since: dict[str, str]) -> list[DataFrame]:
+        of_journal = next(iter(since.values()), "")
+        return [
+            self._journal_since(spark, name, of_journal)
+            if name in schema.TABLES
+            else self._store.read(spark, self._made(name), None, table.wants.get(name), since.get(name, ""))
+            for name in table.inputs
+        ]
+
+    def _begin_of(self, table: Table, changed: str | None) -> dict[str, str]:
+        """The first day that matters of inputs of a whole table. `changed`: the first with rows that it does not know;
+        None if it is made of everything."""
         newest = {name: day for name in table.last_days if (day := self._newest_of(name)) is not None}
         # If it has ended long before the others, they are looked at together.
         end = next(iter(newest.values()), "")
-        return {name: hours.days_before(min(day, end), table.last_days[name]) for name, day in newest.items()}
+        since = {name: hours.days_before(min(day, end), table.last_days[name]) for name, day in newest.items()}
+        if table.keeps is None or changed is None:
+            return since
+        first = hours.days_before(changed, table.keeps.days + table.keeps.days_before)
+        hourly = [name for name in table.inputs if self._is_hourly(name)]
+        # With rows, if there are any: they tell what time it is.
+        return {name: min(first, self._newest_of(name) or first) for name in hourly} | since
 
     def _newest_of(self, name: str) -> str | None:
         return self._store.newest_day(self._made(name))
@@ -345,7 +353,7 @@ class _PipelineRun:
         if table.needs is None:
             return True
         name, column = table.needs
-        return self._store.has_values(self._made(name), column, self._begin_of(table).get(name, ""))
+        return self._store.has_values(self._made(name), column, self._begin_of(table, None).get(name, ""))
 
     def _made(self, name: str) -> Table:
         return next(table for table in self._registry if table.name == name)

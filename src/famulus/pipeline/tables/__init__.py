@@ -58,6 +58,9 @@ ALL: Final[tuple[Table, ...]] = (
         objectives.objectives,
         Grain.WHOLE,
         wants={"service_minutes": objectives.WANTED},
+        last_days={"service_loads": objectives.TOLD_DAYS},
+        # The alarms look back for some hours.
+        keeps=KeptRows("at", days_before=1, still_hold=objectives.still_hold, finish=objectives.with_budget),
         needs=("service_loads", "objective"),
     ),
     Table.of(findings.findings, Grain.WHOLE, last_days=findings.LAST_DAYS),

@@ -22,6 +22,14 @@ class Grain(Enum):
     WHOLE = "whole"
 
 
+def _all(old: DataFrame, *_inputs: DataFrame) -> DataFrame | None:
+    return old
+
+
+def _as_they_are(rows: DataFrame) -> DataFrame:
+    return rows
+
+
 @dataclass(frozen=True, slots=True)
 class KeptRows:
     """How a whole table is brought up to date without a look at all of history: older rows stay as they are."""
@@ -32,6 +40,10 @@ class KeptRows:
     days: int = 0
     #: To make a row, so many days before it are looked at.
     days_before: int = 0
+    #: From older rows and the inputs: those that still hold; None if all have to be made again.
+    still_hold: Callable[..., DataFrame | None] = _all
+    #: From older and new rows: what depends on all of them.
+    finish: Callable[[DataFrame], DataFrame] = _as_they_are
 
 
 @dataclass(frozen=True, slots=True)
