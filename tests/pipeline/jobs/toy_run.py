@@ -25,9 +25,22 @@ from famulus.pipeline.run.session import session
 
 
 def tell(step: ProgressStep) -> None:
+    say(f"{step.what} {step.table} {'done' if step.done else ''}")
+
+
+def say(text: str) -> None:
     # The answer is waited for: so the test decides what happens while the run stands exactly here.
-    print(step.what, step.table, "done" if step.done else "", flush=True)
+    print(text, flush=True)
     sys.stdin.readline()
+
+
+class Told(Place):
+    """Says what it is about to replace, when the new file is written."""
+
+    def settle(self, source: str, target: str) -> None:
+        if not target.startswith("_"):
+            say(f"settle {target}")
+        super().settle(source, target)
 
 
 @contextmanager
@@ -45,7 +58,7 @@ def main(journal: str, tables: str, master: str = "local[1]") -> None:
     own = session(master, heap_mib=512, more=QUICK, archive=False, brief=True)
     found = open_elsewhere() if "PYSPARK_GATEWAY_PORT" in os.environ else own
     with pytest.MonkeyPatch.context() as patch, found as spark:
-        jobs.run(spark, Place(journal), Place(tables), registry=toy_registry(patch), tell=tell)
+        jobs.run(spark, Place(journal), Told(tables), registry=toy_registry(patch), tell=tell)
 
 
 if __name__ == "__main__":

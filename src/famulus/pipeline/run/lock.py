@@ -77,10 +77,13 @@ class _Note(Lock):
         self._written_s = began
 
     def _holder(self) -> str | None:
-        try:
-            return self._tables.read(PATH).decode(errors="replace").strip()
-        except FileNotFoundError:
-            return None
+        # On a store that cannot replace a file in one step, the note is away for a moment whenever it is renewed.
+        for pause_s in (0.0, 0.1, 0.2, 0.4):
+            time.sleep(min(pause_s, SETTLE_S))
+            with suppress(FileNotFoundError):
+                if said := self._tables.read(PATH).decode(errors="replace").strip():
+                    return said
+        return None
 
 
 @contextmanager
