@@ -101,6 +101,7 @@ def test_both_writers_file_rows_under_their_own_hours(
     assert (Counter(row for _, row in found), made.rows) == (rows.by_hour(), len(rows.listed))
     # An hour that is made again replaces what it had, and nothing else.
     again = frozenset(sorted(rows.hours)[1:2])
+    place.clean()
     place.publish_hours(place.stage_hours(table, frame, again, parts, few=scale is Scale.SMALL), again)
     assert Counter(row for _, row in filed(tmp_path / table.name)) == rows.by_hour()
 

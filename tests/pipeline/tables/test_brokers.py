@@ -129,7 +129,7 @@ def test_who_was_never_in_trouble_is_normal_at_once(rows: Rows, make: Makes) -> 
 
 def test_how_an_edit_spread_and_what_it_was_in_conflict_with(rows: Rows, make: Makes) -> None:
     config = rows.of(
-        "config_events",
+        "config",
         {"event": "accepted", "edit": "e1"},
         {"event": "applied", "edit": "e1", "broker": "b2", "at": at(0.25)},
         {"event": "applied", "edit": "e1", "broker": "b2", "at": at(50)},

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from typing import Final, TypeVar
 
 import msgspec
@@ -110,14 +110,21 @@ def with_days(tables: Place, state: RunState, wanted: Collection[str]) -> RunSta
 def save(tables: Place, state: RunState, before: RunState) -> None:
     """`before`: what was known of the same days. Days of which that is still true are not written again."""
     older = _numbers(tables)
+    if before.is_by_hour:
+        # Nobody looks at these before the new state is there; and without them it would not know what has expired.
+        _save_days(tables, _by_day(state))
     tables.write(_path(state.number), msgspec.json.encode(replace(state, files=(), frozen=())))
-    old = {} if before.is_by_hour else _by_day(before)
-    for day, own in _by_day(state).items():
-        if old.get(day) != own:
-            tables.write(f"{DAYS}/{day}.json", msgspec.json.encode(own))
+    if not before.is_by_hour:
+        old = _by_day(before)
+        _save_days(tables, {day: own for day, own in _by_day(state).items() if old.get(day) != own})
     for number in older:
         if number < state.number:
             tables.remove(_path(number))
+
+
+def _save_days(tables: Place, found: Mapping[str, DayState]) -> None:
+    for day, own in found.items():
+        tables.write(f"{DAYS}/{day}.json", msgspec.json.encode(own))
 
 
 def day_in(path: str) -> str:
