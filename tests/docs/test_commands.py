@@ -93,7 +93,7 @@ EXEMPT = {
             "./famulus bench pipeline --tasks 1000000",
             "./famulus bench pipeline --tasks 72000 --hours 24 --more-hours 1",
             "./famulus bench pipeline --tasks 72000 --hours 720 --more-hours 1",
-            "./famulus bench pipeline --tasks 100000 --hours 24 --brokers 50 --files 4",
+            "./famulus bench pipeline --tasks 20000 --hours 6 --brokers 50 --files 4",
         ),
         "it takes minutes; tests/pipeline/jobs/test_bench.py has its parts",
     ),
