@@ -76,7 +76,7 @@ def test_a_holder_renews_its_note(store: FarAway) -> None:
 def test_who_could_not_renew_in_time_gives_up(store: FarAway, monkeypatch: pytest.MonkeyPatch) -> None:
     with locked(store) as held:
         now = time.monotonic()
-        monkeypatch.setattr(lock.time, "monotonic", lambda: now + lock.LOST_S + 1)
+        monkeypatch.setattr(time, "monotonic", lambda: now + lock.LOST_S + 1)
         with pytest.raises(TablesBusy, match="could not be renewed in time"):
             held.check()
 
