@@ -376,6 +376,7 @@ def test_rows_of_days_that_have_not_changed_are_kept(
     assert [row["total"] for row in tables.rows("toy_days")] == [1, 2, 4, 8]
 
 
+@pytest.mark.parametrize("scale", [None], ids=["few"], indirect=True)
 def test_a_late_file_is_noticed_when_it_is_the_turn_of_its_day(run: Run, journal: Journal, tables: Tables) -> None:
     for day in range(6):
         journal.write([journal.task(day, EIGHT + day * DAY_US)], 1)
