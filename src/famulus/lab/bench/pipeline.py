@@ -151,25 +151,21 @@ def _add(spark: SparkSession, journal: Path, folder: Path, plan: BenchPlan) -> N
 
 def cut(journal: Path, files: int) -> int:
     """As brokers have it that have not compacted an hour yet. Returns how many files there are."""
-    paths = sorted(journal.rglob("*.parquet"))
-    if files == 1:
-        return len(paths)
-    return sum(_cut(journal, path, files) for path in paths)
+    # From the highest number on, since the new numbers are higher: so none is that of a file still to be cut.
+    paths = sorted(journal.rglob("*.parquet"), reverse=True)
+    return len(paths) if files == 1 else sum(_cut(journal, path, files) for path in paths)
 
 
 def _cut(journal: Path, path: Path, files: int) -> int:
     whole = parse(path.relative_to(journal).as_posix())
     assert whole is not None
     rows = pq.read_table(path, partitioning=None)
+    path.unlink()
     step = -(-rows.num_rows // files)
     begins = range(0, rows.num_rows, step)
-    for number, begin in enumerate(begins):
-        own = replace(whole, first=whole.first * files + number, last=whole.first * files + number)
-        pq.write_table(rows.slice(begin, step), path.with_name(f".{number}.tmp"), compression="zstd")
-        path.with_name(f".{number}.tmp").rename(path.with_name(Path(own.path).name + ".new"))
-    path.unlink()
-    for new in path.parent.glob("*.new"):
-        new.rename(new.with_suffix(""))
+    for number, begin in enumerate(begins, whole.first * files):
+        own = replace(whole, first=number, last=number)
+        pq.write_table(rows.slice(begin, step), journal / own.path, compression="zstd")
     return len(begins)
 
 
