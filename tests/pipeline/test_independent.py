@@ -64,3 +64,23 @@ def test_hour_by_hour_gives_what_all_at_once_gives(spark: SparkSession, tmp_path
                 shutil.copy(path, target)
         jobs.run(spark, Place(some), Place(tmp_path / "tables"))
     assert all_differences(journal, tmp_path / "tables") == {}
+
+
+@longer
+def test_day_by_day_gives_what_all_at_once_gives(spark: SparkSession, tmp_path: Path) -> None:
+    """Whole tables look back for some days and keep older rows: these are the same as if they had been made again."""
+    journal = _journal(spark, tmp_path, Plan(tasks=3_000, hours=6 * 24, load_every_s=60))
+    some = tmp_path / "some"
+    days = sorted({path.parts[-3] for path in journal.rglob("*.parquet")})
+    # A file of the second day comes last of all.
+    late = sorted(journal.glob(f"tasks/{days[1]}/hour=12/*.parquet"))[:1]
+    for step in (days[:4], days[4:5], days[5:]):
+        for day in step:
+            for path in set(journal.glob(f"*/{day}/*/*.parquet")) - set(late):
+                target = some / path.relative_to(journal)
+                target.parent.mkdir(parents=True, exist_ok=True)
+                shutil.copy(path, target)
+        jobs.run(spark, Place(some), Place(tmp_path / "tables"))
+    shutil.copy(late[0], some / late[0].relative_to(journal))
+    jobs.run(spark, Place(some), Place(tmp_path / "tables"), late=True)
+    assert all_differences(journal, tmp_path / "tables") == {}

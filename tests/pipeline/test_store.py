@@ -62,21 +62,27 @@ def _name(day: date, hour: int) -> str:
 
 
 def filed(folder: Path) -> Iterator[tuple[str, str]]:
-    """Of each row the hour of its folder, and the one that it says it is of."""
+    """Of each row the hour that it is filed under, and the one that it says it is of."""
     for path in folder.rglob("*.parquet"):
         named = dict(part.split("=") for part in path.parts if "=" in part)
-        for service in pq.read_table(path, columns=["service"])["service"].to_pylist():
-            yield _name(date.fromisoformat(named["date"]), int(named["hour"])), service
+        for row in pq.read_table(path, columns=["hour", "service"], partitioning=None).to_pylist():
+            yield _name(date.fromisoformat(named["date"]), row["hour"]), row["service"]
 
 
 @pytest.mark.parametrize("table", [BY_TASK, BY_SERVICE], ids=lambda table: table.name)
 @pytest.mark.parametrize("seed", range(40))
-def test_rows_are_cut_into_their_own_hours(tmp_path: Path, table: Table, seed: int) -> None:
+def test_rows_are_cut_into_their_own_hours(table: Table, seed: int) -> None:
     rows = Rows(table, random.Random(seed))
-    assert Store(Place(tmp_path)).put_hours(table, rows.arrow(part_=0), "some") == len(rows.listed)
-    found = list(filed(tmp_path / "some"))
-    assert [(folder, row) for folder, row in found if folder != row] == []
-    assert Counter(row for _, row in found) == rows.by_hour()
+    listed = rows.arrow(part_=0).append_column("hour_", pa.array([_number(row) for row in rows.listed], pa.int32()))
+    found = {number: part for (number, _), part in store.slices(table, listed)}
+    assert sum(part.num_rows for part in found.values()) == len(rows.listed)
+    assert {number: {_number(row) for row in part.to_pylist()} for number, part in found.items()} == {
+        number: {number} for number in found
+    }
+
+
+def _number(row: dict[str, Any]) -> int:
+    return hours.number_of(str(row["date"]), str(row["hour"]))
 
 
 @pytest.mark.parametrize("scale", [Scale.SMALL, Scale.LARGE], ids=["arrow", "spark"])
@@ -93,7 +99,11 @@ def test_both_writers_file_rows_under_their_own_hours(
     found = list(filed(tmp_path / table.name))
     assert [(folder, row) for folder, row in found if folder != row] == []
     assert (Counter(row for _, row in found), made.rows) == (rows.by_hour(), len(rows.listed))
-    assert set(place.parts(table.name)) == rows.hours
+    # An hour that is made again replaces what it had, and nothing else.
+    again = frozenset(sorted(rows.hours)[1:2])
+    place.clean()
+    place.publish_hours(place.stage_hours(table, frame, again, parts, few=scale is Scale.SMALL), again)
+    assert Counter(row for _, row in filed(tmp_path / table.name)) == rows.by_hour()
 
 
 @pytest.mark.parametrize("scale", [Scale.SMALL, Scale.LARGE], ids=["arrow", "spark"])
@@ -103,7 +113,7 @@ def test_rows_of_another_hour_are_noticed_before_they_are_published(
     """Columns that say one hour, and an instant that says another."""
     rows = Rows(BY_TASK, random.Random(1))
     first = min(rows.listed, key=lambda row: row["ended"])
-    hour = hours.number_of(str(first["date"]), str(first["hour"]))
+    hour = _number(first)
     first["ended"] += timedelta(hours=1)
     frame = session_for(spark, scale).createDataFrame(rows.arrow())
     with pytest.raises(Misfiled, match=rf"task_facts .* {hours.folder_of(hour)}"):
@@ -111,26 +121,27 @@ def test_rows_of_another_hour_are_noticed_before_they_are_published(
     assert not (tmp_path / "task_facts").exists()
 
 
-def test_a_cut_in_the_wrong_place_is_noticed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_cut_in_the_wrong_place_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
     """As it was once cut: in the order in which Arrow names its groups, and not in that of the rows."""
     rows = Rows(BY_SERVICE, random.Random(1))
+    listed = rows.arrow(part_=0).append_column("hour_", pa.array([_number(row) for row in rows.listed], pa.int32()))
     right = store.cuts
     monkeypatch.setattr(store, "cuts", lambda each: [right(each)[0], *(cut + 1 for cut in right(each)[1:])])
     with pytest.raises(Misfiled, match="service_loads"):
-        Store(Place(tmp_path)).put_hours(BY_SERVICE, rows.arrow(part_=0), "some")
+        list(store.slices(BY_SERVICE, listed))
 
 
 def test_whether_a_column_has_values_is_known_without_spark(tmp_path: Path) -> None:
     """Also where an older pipeline wrote no such column."""
     tables = Store(Place(tmp_path))
     assert not tables.has_values(BY_SERVICE, "objective")
-    columns = arrow_schema(each for each in BY_SERVICE.columns if each.name not in ("date", "hour"))
+    columns = arrow_schema(each for each in BY_SERVICE.columns if each.name != "date")
     plain = {each.name: None if each.nullable else zero(each.kind) for each in BY_SERVICE.columns}
 
     def write(hour: str, rows: pa.Table) -> None:
-        folder = tmp_path / BY_SERVICE.name / "date=2026-03-02" / f"hour={hour}"
-        folder.mkdir(parents=True)
-        pq.write_table(rows, folder / "part-00.parquet")
+        folder = tmp_path / BY_SERVICE.name / "date=2026-03-02"
+        folder.mkdir(parents=True, exist_ok=True)
+        pq.write_table(rows, folder / f"part-{hour}00.parquet")
 
     write("00", pa.Table.from_pylist([plain], columns).drop_columns(["objective"]))
     write("01", pa.Table.from_pylist([plain, plain], columns))

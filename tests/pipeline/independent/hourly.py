@@ -314,6 +314,12 @@ SELECT CAST("at" AS DATE) AS date, CAST(hour("at") AS INTEGER) AS hour, * FROM (
 )
 """
 
+CONFIG_EVENTS: Final = """
+SELECT CAST("at" AS DATE) AS date, CAST(hour("at") AS INTEGER) AS hour,
+    "at", broker, event, edit, key, author, accepted_by, edited, expires
+FROM config
+"""
+
 REFUSALS: Final = """
 SELECT CAST("at" AS DATE) AS date, CAST(hour("at") AS INTEGER) AS hour, broker, family, port, wanted, why, principal,
     key, address, service, CAST(sum(times) AS BIGINT) AS times, min("at") AS first, max("at") AS last
@@ -342,5 +348,6 @@ HOURLY: Final = {
     "lost_attempts": LOST_ATTEMPTS,
     "losses": LOSSES,
     "refusals": REFUSALS,
+    "config_events": CONFIG_EVENTS,
     "principal_hours": PRINCIPAL_HOURS,
 }

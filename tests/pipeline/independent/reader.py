@@ -59,8 +59,7 @@ class Recomputed:
     def _published(self, table: str) -> str:
         if table not in BY_HOUR:
             return f"FROM read_parquet('{self.tables}/{table}/*.parquet')"
-        folders = "hive_partitioning = true, hive_types = {'date': DATE, 'hour': INTEGER}"
-        return f"FROM read_parquet('{self.tables}/{table}/*/*/*.parquet', {folders})"
+        return f"FROM read_parquet('{self.tables}/{table}/*/*.parquet', hive_types = {{'date': DATE}})"
 
     def _rows(self, sql: str) -> list[Row]:
         return sorted(self.db.execute(sql).fetchall(), key=_without_floats)

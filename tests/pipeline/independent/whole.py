@@ -314,7 +314,7 @@ WITH newest AS (
         - coalesce(list_sum(list_transform(list_filter(not_ok_hist, lambda e: e.bucket > bucket(within_ms * 1000000)),
             lambda e: e.count)), 0) AS late
     FROM service_minutes JOIN held USING (service), newest
-    WHERE minute > newest - to_days(days) AND tasks > 0
+    WHERE minute > date_trunc('hour', newest) - to_days(days) - INTERVAL 6 HOURS AND tasks > 0
 ), minutes AS (
     SELECT service, share, within_ms, days, minute, sum(tasks) AS tasks, sum(tasks - ok + least(ok, late)) AS bad
     FROM late GROUP BY ALL
@@ -339,7 +339,7 @@ WITH newest AS (
 SELECT *, bad / tasks / (1 - share) AS burn_rate,
     sum(bad) OVER (PARTITION BY service ORDER BY "at") / sum(tasks) OVER (PARTITION BY service ORDER BY "at")
         / (1 - share) AS burnt
-FROM hours
+FROM (SELECT hours.* FROM hours, newest WHERE "at" > date_trunc('hour', newest) - to_days(days))
 """
 
 #: Without the words: which there are, about whom, how urgent, since when, and the edit that is proposed.

@@ -5,12 +5,14 @@ from __future__ import annotations
 import subprocess
 import sys
 
+import pyarrow.parquet as pq
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 from tests.pipeline.jobs.conftest import EIGHT, Journal
 
+from famulus.journal.files import parse, visible
 from famulus.lab.bench.memory import MemoryWatch, children_kib
-from famulus.lab.bench.pipeline import duckdb_query
+from famulus.lab.bench.pipeline import cut, duckdb_query
 from famulus.pipeline.io import source
 from famulus.pipeline.io.source import Sound
 from famulus.pipeline.tables import TABLES
@@ -30,12 +32,24 @@ def test_duckdb_makes_the_same_table(spark: SparkSession, journal: Journal) -> N
     journal.write([*journal.tasks(0, 0, 40), *more], 1)
     with duckdb.connect() as db:
         theirs = db.sql(duckdb_query(journal.folder)).to_arrow_table().to_pylist()
-    found = source.check_all(journal.place, list(source.found_in(journal.place).values()))
+    found = source.check_all(journal.place, source.found_in(journal.place, source.days_in(journal.place)))
     sound = [each for each in found if isinstance(each, Sound)]
     rows = source.read(spark, journal.place, "tasks", sound)
     names = list(theirs[0])
     ours = TABLES["service_minutes"].make(rows).withColumn("minute_us", F.unix_micros("minute")).select(*names)
     assert sorted(map(repr, ours.toArrow().to_pylist())) == sorted(repr(_filled(row)) for row in theirs)
+
+
+def test_an_hour_is_cut_into_files_as_before_it_is_compacted(journal: Journal) -> None:
+    for first, broker in ((0, "b1"), (1, "b1"), (0, "b2")):
+        journal.write(journal.tasks(0, 100 * first, 5), first, broker=broker)
+    journal.write([journal.task(1, EIGHT)], 0, broker="b3")
+    assert cut(journal.folder, 3) == 10
+    found = source.found_in(journal.place, source.days_in(journal.place))
+    counted = visible(each for file in found if (each := parse(file.path)) is not None)
+    assert len(counted) == len(found) == 10
+    assert [pq.read_metadata(journal.folder / each.path).num_rows for each in counted] == [2, 2, 1] * 3 + [1]
+    assert not [path for path in journal.folder.rglob("*") if path.is_file() and path.suffix != ".parquet"]
 
 
 def _filled(row: dict[str, object]) -> dict[str, object]:

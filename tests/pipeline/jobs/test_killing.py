@@ -76,7 +76,8 @@ def kill_at(process: subprocess.Popen[str], step: str) -> None:
 
 @pytest.mark.timeout(LIMIT_S + 60)
 @pytest.mark.parametrize(
-    ("step", "own_jvm"), [("publish toy_tasks", False), ("stage toy_services", True), ("remember", False)]
+    ("step", "own_jvm"),
+    [("settle toy_tasks/date=2026-11-15/part-0800.parquet", False), ("stage toy_services", True), ("remember", False)],
 )
 def test_killed_at_any_step_and_done_again(
     step: str, own_jvm: bool, spark: SparkSession, journal: Journal, tables: Tables, toys: list[Table], tmp_path: Path

@@ -176,12 +176,51 @@ def test_a_bad_compacted_file_does_not_hide_what_it_was_made_of() -> None:
     assert [each.kind for each in sight.bad] == ["truncated"]
 
 
-def test_only_what_was_asked_for_and_what_is_known() -> None:
-    state = RunState(files=(ProcessedFile(sound(0, 1).path, 1, 1),), bad=(sound(0, 2).path,))
-    found = [FoundFile(each.path, 1) for each in (sound(0, 1), sound(0, 2), sound(0, 3), sound(0, 4), sound(0, 5, 6))]
-    paths = [each.path for each in plan.admitted(found, state, [sound(0, 4).path])]
-    assert paths == [found[0].path, found[1].path, found[3].path, found[4].path]
-    assert plan.admitted(found, state, None) == found
+def test_so_many_new_files_and_those_of_the_oldest_hours_first() -> None:
+    state = RunState(files=(ProcessedFile(sound(5, 1).path, 1, 1),), bad=(sound(5, 2).path,))
+    files = (sound(5, 1), sound(5, 2), sound(2, 3), sound(1, 4), sound(3, 3), sound(4, 5, 6))
+    found = [FoundFile(each.path, 1) for each in files]
+    taken, more = plan.admitted(found, state, 2)
+    # What is known always counts, and what is compacted may be known by its parts.
+    assert ([found.index(each) for each in taken], more) == ([0, 1, 5, 3, 2], True)
+    assert plan.admitted(found, state, 3)[1] is False
+    assert set(plan.admitted(found, state, None)[0]) == set(found)
+
+
+def test_days_that_are_complete_are_looked_into_one_by_one() -> None:
+    days = {f"2026-11-{day:02d}" for day in range(1, 11)}
+    state, open_days = RunState(), {"2026-11-08", "2026-11-09", "2026-11-10"}
+    turns = []
+    for _ in range(8):
+        chosen, turn = plan.days_to_look_into(days, days, state)
+        assert chosen == open_days | {turn}
+        turns.append(int(turn[-2:]))
+        state = replace(state, looked=turn)
+    assert turns == [1, 2, 3, 4, 5, 6, 7, 1]
+    # What nobody knows, and what could not be read.
+    state = RunState(bad=("tasks/date=2026-11-02/hour=08/b1-ab-00000001.parquet",), looked="2026-11-04")
+    chosen, turn = plan.days_to_look_into(days, days - {"2026-11-05"}, state)
+    assert (chosen, turn) == (open_days | {"2026-11-02", "2026-11-05", "2026-11-06"}, "2026-11-06")
+    assert plan.days_to_look_into({"2026-11-10"}, (), RunState()) == ({"2026-11-10"}, "")
+
+
+def test_the_days_beside_an_hour_have_to_be_known() -> None:
+    assert plan.days_read(make(known(), sound(0, 1))) == {"2026-11-15"}
+    assert plan.days_read(make(known(), sound(15, 1))) == {"2026-11-15", "2026-11-16"}
+
+
+def test_what_whole_tables_do_not_know_yet_is_remembered() -> None:
+    files = (sound(40, 1), sound(0, 2))
+    planned = make(known(), *files[:1])
+    after = plan.after(known(), plan.Sight(files[:1], ()), planned, DIGESTS, whole=False)
+    assert after.stale == EIGHT_O_CLOCK + 39
+    assert plan.first_change(known(), planned) == "2026-11-16"
+    # A run that has nothing else to do makes them.
+    assert make(after, *files[:1]).whole == ("whole",)
+    planned = make(after, *files)
+    assert plan.first_change(after, planned) == "2026-11-15"
+    assert plan.after(after, plan.Sight(files, ()), planned, DIGESTS, whole=False).stale == EIGHT_O_CLOCK - 1
+    assert plan.after(after, plan.Sight(files, ()), planned, DIGESTS).stale is None
 
 
 @pytest.mark.parametrize(("rows", "parts"), [(0, 1), (10, 1), (11, 2), (55, 6), (61, 10), (601, 60), (10**9, 60)])

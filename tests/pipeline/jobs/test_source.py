@@ -241,15 +241,23 @@ def test_another_error_is_told_as_it_is(
 
 def test_a_journal_that_is_not_there(tmp_path: Path) -> None:
     with pytest.raises(PlaceError, match=r"there is no journal at .*nowhere") as caught:
-        source.found_in(Place(tmp_path / "nowhere"))
+        source.days_in(Place(tmp_path / "nowhere"))
     assert caught.value.exit_code == 2
 
 
 def test_a_journal_that_is_empty(tmp_path: Path) -> None:
     (tmp_path / "tasks").mkdir()
     with pytest.raises(EmptyJournal, match="is empty: no broker has written to it yet") as caught:
-        source.found_in(Place(tmp_path))
+        source.days_in(Place(tmp_path))
     assert caught.value.exit_code == 9
+
+
+def test_files_of_others_are_no_journal(spark: SparkSession, journal: Journal, tables: Tables) -> None:
+    folder = journal.folder / "tasks" / "date=2026-11-15" / "hour=08"
+    folder.mkdir(parents=True)
+    (folder / "part-0.parquet").write_bytes(b"PAR1")
+    with pytest.raises(EmptyJournal, match="is empty"):
+        jobs.run(spark, journal.place, tables.place)
 
 
 def test_a_folder_that_may_not_be_read(journal: Journal, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -259,8 +267,8 @@ def test_a_folder_that_may_not_be_read(journal: Journal, monkeypatch: pytest.Mon
         raise PermissionError(13, "Permission denied")
 
     monkeypatch.setattr("famulus.pipeline.io.place.os.scandir", refuse)
-    with pytest.raises(PlaceError, match=r"journal/tasks cannot be read: Permission denied"):
-        source.found_in(journal.place)
+    with pytest.raises(PlaceError, match=r"journal/tasks/date=2026-11-15 cannot be read: Permission denied"):
+        source.found_in(journal.place, source.days_in(journal.place))
 
 
 def test_what_cannot_be_written_is_said_in_one_sentence(tmp_path: Path) -> None:
@@ -272,7 +280,8 @@ def test_what_cannot_be_written_is_said_in_one_sentence(tmp_path: Path) -> None:
 def test_a_place_by_its_uri(journal: Journal) -> None:
     path = journal.write(journal.tasks(0, 0), 1)
     place = Place(f"file://{journal.folder}")
-    assert list(source.found_in(place)) == [str(path.relative_to(journal.folder))]
+    found = source.found_in(place, source.days_in(place))
+    assert [each.path for each in found] == [str(path.relative_to(journal.folder))]
     assert place.uri("x") == f"file://{journal.folder}/x"
     with pytest.raises(PlaceError, match="cannot be reached"):
         Place("nosuch://store/journal")

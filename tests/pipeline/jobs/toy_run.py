@@ -29,9 +29,22 @@ ON_CLUSTERS = [TABLES["task_facts"], TABLES["service_minutes"]]
 
 
 def tell(step: ProgressStep) -> None:
+    say(f"{step.what} {step.table} {'done' if step.done else ''}")
+
+
+def say(text: str) -> None:
     # The answer is waited for: so the test decides what happens while the run stands exactly here.
-    print(step.what, step.table, "done" if step.done else "", flush=True)
+    print(text, flush=True)
     sys.stdin.readline()
+
+
+class Told(Place):
+    """Says what it is about to replace, when the new file is written."""
+
+    def settle(self, source: str, target: str) -> None:
+        if not target.startswith("_"):
+            say(f"settle {target}")
+        super().settle(source, target)
 
 
 @contextmanager
@@ -54,7 +67,7 @@ def main(journal: str, tables: str, master: str = "local[1]") -> None:
             # Executors read the journal themselves, as they would with many rows.
             patch.setattr(hourly, "ROWS_HERE", 0)
             registry += ON_CLUSTERS
-        jobs.run(spark, Place(journal), Place(tables), registry=registry, tell=tell)
+        jobs.run(spark, Place(journal), Told(tables), registry=registry, tell=tell)
 
 
 if __name__ == "__main__":

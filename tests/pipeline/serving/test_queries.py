@@ -48,7 +48,7 @@ def publish(place: Place, number: int, findings: int) -> None:
     rows = pa.Table.from_pylist([finding(rank) for rank in range(1, findings + 1)], schema)
     place.make_folder("findings")
     place.write("findings/part-00.parquet", file_of(rows, schema))
-    state.save(place, state.RunState(number=number))
+    state.save(place, state.RunState(number=number), state.RunState())
 
 
 @pytest.fixture

@@ -65,7 +65,7 @@ def findings(rows: Rows, make: Makes) -> Any:
             "findings",
             broker_minutes=rows.of("broker_minutes", {"minute": at()}),
             refusals=rows.of("refusals", *refusals),
-            config=rows.of("config", *config),
+            config_events=rows.of("config_events", *config),
         )
         return {f"{row['kind']} {row['subject']}": row for row in made}
 

@@ -146,7 +146,7 @@ def test_how_an_edit_spread_and_what_it_was_in_conflict_with(rows: Rows, make: M
     # It began in the minute of the edit, by which it joined.
     there["joined"] = (0, 600)
     minutes = [{"broker": broker, "minute": at(second)} for broker, span in there.items() for second in span]
-    first, second = make("config_convergence", config=config, broker_minutes=rows.of("broker_minutes", *minutes))
+    first, second = make("config_convergence", config_events=config, broker_minutes=rows.of("broker_minutes", *minutes))
     assert (first["edit"], first["accepted"], first["brokers"], first["span_ms"]) == ("e1", at(), 3, 250)
     assert [(each["broker"], each["delay_ms"]) for each in first["arrivals"]] == [("b3", 0), ("b1", 0), ("b2", 250)]
     assert first["missing"] == ["b4"]

@@ -38,23 +38,23 @@ def put(tmp_path: Path) -> Put:
     def write(name: str, *rows: Row) -> Path:
         columns = schemas.TABLES[name]
         hourly = columns[0].name == "date"
-        kept = [each for each in columns if not (hourly and each.name in ("date", "hour"))]
+        kept = [each for each in columns if not (hourly and each.name == "date")]
         schema = pa.schema([(each.name, ARROW[each.kind]) for each in kept])
         folders: dict[str, list[Row]] = defaultdict(list)
         for row in rows:
-            full = {each.name: row.get(each.name, PLAIN.get(each.kind.value, 0)) for each in kept}
-            folders[_folder(row) if hourly else ""].append(full)
+            at = _instant(row)
+            plain = {each.name: PLAIN.get(each.kind.value, 0) for each in kept} | {"hour": at.hour}
+            full = {each.name: row.get(each.name, plain[each.name]) for each in kept}
+            folders[f"date={at:%Y-%m-%d}" if hourly else ""].append(full)
         for folder, own in folders.items():
             path = tmp_path / "tables" / name / folder
             path.mkdir(parents=True, exist_ok=True)
-            pq.write_table(pa.Table.from_pylist(own, schema=schema), path / "part-00.parquet")
+            pq.write_table(pa.Table.from_pylist(own, schema=schema), path / "part-0000.parquet")
         return tmp_path / "tables"
 
     return write
 
 
-def _folder(row: Row) -> str:
+def _instant(row: Row) -> datetime:
     at = row.get("minute") or row.get("at")
-    if at is None:
-        at = datetime.combine(row.get("date", date(2026, 3, 2)), time(row.get("hour", 8)), UTC)
-    return f"date={at:%Y-%m-%d}/hour={at:%H}"
+    return at or datetime.combine(row.get("date", date(2026, 3, 2)), time(row.get("hour", 8)), UTC)

@@ -40,6 +40,7 @@ def run(
     master: MasterOption = None,
     conf: ConfOption = None,
     again: Annotated[bool, typer.Option("--again", help="Make all hours again that the journal still has.")] = False,
+    late: Annotated[bool, typer.Option("--late", help="Look for new files in all days, also complete ones.")] = False,
     as_json: JsonOption = False,
 ) -> None:
     """Bring the tables up to date with the journal: only hours with new files are made, and their neighbours.
@@ -49,20 +50,19 @@ def run(
 
     Example: famulus pipeline run --journal journal --tables tables
     """
-    from famulus.pipeline.io import source
     from famulus.pipeline.run import jobs
     from famulus.pipeline.tables.scale import SMALL_BYTES
 
     place, target = journal_place(journal), tables_place(journal, tables)
     # Also because a mistake in the name should be found before Spark takes its time to start.
-    brief = sum(each.bytes for each in source.found_in(place).values()) <= SMALL_BYTES
+    brief = jobs.bytes_to_look_into(place, target, all_days=again) <= SMALL_BYTES
     starting(quiet=as_json)
     began = time.monotonic()
     with spark_session(master, conf, brief=brief) as spark:
         started_s = time.monotonic() - began
         try:
             with shown(quiet=as_json) as tell:
-                summary = jobs.run(spark, place, target, again=again, tell=tell)
+                summary = jobs.run(spark, place, target, again=again, late=late, tell=tell)
         except KeyboardInterrupt:
             typer.echo("stopped; the tables are whole, and the next run does the rest", err=True)
             raise
@@ -80,10 +80,13 @@ def follow(
     master: MasterOption = None,
     conf: ConfOption = None,
     every: Annotated[float, typer.Option(min=0.1, help="Seconds between two looks at the journal.")] = 60.0,
+    whole_every: Annotated[float, typer.Option(min=0.0, help="Seconds between two makings of whole tables.")] = 300.0,
     once: Annotated[bool, typer.Option("--once", help="End when everything that is there now is done.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="One JSON object for each batch, one per line.")] = False,
 ) -> None:
     """Keep the tables up to date: whenever files come, their hours are made, until Ctrl-C.
+
+    Whole tables take longer, and are made less often.
 
     The tables are those that `famulus pipeline run` makes, and that may be used in between.
 
@@ -94,7 +97,7 @@ def follow(
     from famulus.pipeline.run.stream import Follower
 
     place, target = journal_place(journal), tables_place(journal, tables)
-    source.found_in(place)
+    source.days_in(place)
     starting(quiet=as_json)
     stop = threading.Event()
     began = time.monotonic()
@@ -122,7 +125,7 @@ def follow(
                 follower = Follower(spark, place, target, tell=tell, done=done)
                 if not as_json:
                     typer.echo(f"following {place}; Ctrl-C ends it after the batch at hand, twice at once", err=True)
-                follower.follow(every_s=every, once=once, stop=stop)
+                follower.follow(every_s=every, whole_every_s=whole_every, once=once, stop=stop)
         finally:
             for each, handler in before.items():
                 signal.signal(each, handler)

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from famulus.pipeline.run.progress import ProgressStep, RunSummary, Tell
 
 _DOING = {
+    "arrange": "putting tables of an older pipeline, which had a file for each hour, into files of days",
     "renew": "these tables are from an older pipeline, which filed some rows under wrong hours: all are made anew, "
     "save for hours that the journal no longer has",
     "look": "looking at the journal",
@@ -64,7 +65,7 @@ def _live() -> Iterator[Tell]:
 
 def _words(step: ProgressStep) -> str:
     about = f"{_DOING[step.what]}{' ' + step.table if step.table else ''}"
-    if step.what == "renew":
+    if step.what in ("arrange", "renew"):
         return about
     if not step.done:
         hours = f", {step.hours:,} hours" if step.hours else ""

@@ -15,6 +15,11 @@ def pipeline(
         typer.Option(min=1000, help="Size of the journal; may be repeated. [default: 10,000,000 and 50,000,000]"),
     ] = None,
     hours: Annotated[int, typer.Option(min=1, help="The time that the tasks are spread over.")] = 24,
+    more_hours: Annotated[
+        int, typer.Option(min=0, help="The time over which an increment is spread; 0: a hundredth of the hours.")
+    ] = 0,
+    brokers: Annotated[int, typer.Option(min=2, help="Brokers that wrote the journal.")] = 2,
+    files: Annotated[int, typer.Option(min=1, help="Files into which each cuts an hour of a table.")] = 1,
     master: Annotated[str | None, typer.Option(metavar="URL", help="Spark's master. [default: local[*]]")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="One JSON object with everything.")] = False,
 ) -> None:
@@ -26,16 +31,20 @@ def pipeline(
     Example: famulus bench pipeline --tasks 1000000
     """
     from famulus.cli.pipeline.options import plain_errors
-    from famulus.lab.bench.pipeline import measure
+    from famulus.lab.bench.pipeline import BenchPlan, measure
+    from famulus.lab.synth import Plan
 
+    sizes = sorted(tasks or (10_000_000, 50_000_000))
+    plans = [BenchPlan(Plan(size, hours, brokers=brokers), files, more_hours) for size in sizes]
     with plain_errors():
-        result = {"hours": hours, **measure(sorted(tasks or (10_000_000, 50_000_000)), hours, master, tell)}
+        measured = measure(plans, master, tell)
+    result = {"hours": hours, "brokers": brokers, "files": files, "more_hours": more_hours, **measured}
     give("pipeline", result, as_json, _show)
 
 
 def _show(say: Print, result: Result) -> None:
     for size in result["sizes"]:
-        title = f"{size['tasks']:,} tasks, {size['journal_rows']:,} rows"
+        title = f"{size['tasks']:,} tasks, {size['journal_rows']:,} rows in {size['journal_files']:,} files"
         say(table(title, _rows(size["full"]), left=1, title_justify="left"))
         compared = size["service_minutes"]
         if compared["spark_over_duckdb"] is not None:
@@ -44,7 +53,8 @@ def _show(say: Print, result: Result) -> None:
                 f"Spark takes {compared['spark_over_duckdb']:.1f} times as long"
             )
         say(
-            f"1 % more: {size['increment']['seconds']:.1f} s, {size['increment_ratio']:.2f} of the full run; "
+            f"1 % more: {size['increment']['seconds']:.1f} s, {size['increment_ratio']:.2f} of the full run, "
+            f"{size['increment']['look_s']:.1f} s of it a look at the journal; "
             f"the first time {size['first_increment']['seconds']:.1f} s\n"
         )
     for each in result["growth"]:

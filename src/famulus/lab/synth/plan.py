@@ -32,7 +32,7 @@ TRUTHS: Final[dict[str, str]] = {
     "unknown_key": "somebody whom nobody knows tries to connect again and again",
     "expiring_key": "the keys of a principal expire some days after the journal ends",
 }
-BROKERS_MAX: Final = 26
+BROKERS_MAX: Final = 26 * 10
 SERVICES_MAX: Final = 100
 HOURS_MAX: Final = 24 * 366
 

@@ -100,7 +100,10 @@ class Cell:
 class World:
     def __init__(self, plan: Plan) -> None:
         self.plan = plan
-        self.brokers = BROKERS[: plan.brokers]
+        turns = [divmod(number, len(BROKERS)) for number in range(plan.brokers)]
+        self.brokers = [f"{BROKERS[at]}-{turn + 1}" if turn else BROKERS[at] for turn, at in turns]
+        #: Of the names of their workers.
+        self._initials = [BROKERS[at][0] * (turn + 1) for turn, at in turns]
         self.families = [f"family-{number // FAMILY_SIZE + 1}" for number in range(plan.brokers)]
         weights = [1.0 + 0.25 * (number % 3) for number in range(plan.brokers)]
         self.broker_share = [weight / sum(weights) for weight in weights]
@@ -140,7 +143,7 @@ class World:
         if self.hot is not None:
             self._heat(self.hot, [slots[broker, self.hot] * each for broker in range(self.plan.brokers)])
         named = [
-            (f"{self.services[service].name}-{self.brokers[broker][0]}{count + 1}", broker, service, of_each)
+            (f"{self.services[service].name}-{self._initials[broker]}{count + 1}", broker, service, of_each)
             for (broker, service), of_each in slots.items()
             for count in range(each)
         ]

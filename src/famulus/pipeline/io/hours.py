@@ -14,6 +14,23 @@ def number_of(day: str, hour: str) -> int:
     return (date.fromisoformat(day) - _DAY_ZERO).days * 24 + int(hour)
 
 
+def day_of(number: int) -> str:
+    """As it appears in paths."""
+    return (_DAY_ZERO + timedelta(days=number // 24)).isoformat()
+
+
+def days_before(day: str, days: int) -> str:
+    return (date.fromisoformat(day) - timedelta(days=days)).isoformat()
+
+
+def by_day(numbers: Iterable[int]) -> dict[str, set[int]]:
+    """Hours, by their days."""
+    found: dict[str, set[int]] = {}
+    for each in sorted(numbers):
+        found.setdefault(day_of(each), set()).add(each)
+    return found
+
+
 def folder_of(number: int) -> str:
     at = datetime(1970, 1, 1, tzinfo=UTC) + timedelta(hours=number)
     return f"date={at:%Y-%m-%d}/hour={at:%H}"

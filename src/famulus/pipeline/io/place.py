@@ -86,8 +86,14 @@ class Place:
 
     def names(self, folder: str) -> list[str]:
         """What is directly in a folder, hidden or not."""
-        found = self.filesystem.get_file_info(fs.FileSelector(self.full(folder), allow_not_found=True))
+        with _may_fail(self.full(folder), "read"):
+            found = self.filesystem.get_file_info(fs.FileSelector(self.full(folder), allow_not_found=True))
         return sorted(each.base_name for each in found)
+
+    def changed_s(self, path: str) -> float:
+        """When a file was last written, by the clock of the store."""
+        with _may_fail(self.full(path), "read"):
+            return float(self.filesystem.get_file_info(self.full(path)).mtime_ns or 0) / 1e9
 
     def open(self, path: str) -> Any:
         """For reading, at any position."""

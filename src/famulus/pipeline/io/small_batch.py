@@ -24,21 +24,29 @@ BATCH_BYTES: Final = 12 * 1024 * 1024
 
 
 def small_frame(
-    spark: SparkSession, place: Place, paths: Sequence[str], schema: pa.Schema, in_path: Sequence[str] = ()
+    spark: SparkSession,
+    place: Place,
+    paths: Sequence[str],
+    schema: pa.Schema,
+    in_path: Sequence[str] = (),
+    *,
+    where: ds.Expression | None = None,
+    whole: pa.Schema | None = None,
 ) -> DataFrame | None:
-    """The rows of these files; None if there are too many for that. `in_path`: columns that are in folder names.
+    """The rows of these files; None if there are too many for that. `in_path`: columns that may be in folder names.
+    `where`: only the rows for which this holds, which may be about any column of the `whole` schema.
 
     A column that a file lacks is null.
     """
     found: list[pa.RecordBatch] = []
     left = BATCH_BYTES
-    for batch in _batches(place, paths, schema, in_path):
+    for batch in _batches(place, paths, schema, in_path, where, whole):
         left -= batch.nbytes
         if left < 0:
             return None
         found.append(batch)
     # In one piece: Spark would stop at the first batch without rows.
-    rows = pa.Table.from_batches(found, _nullable(schema)).combine_chunks()
+    rows = pa.Table.from_batches(found, nullable(schema)).combine_chunks()
     if not rows.num_rows:
         # With a batch for each column: PySpark asks that of nested ones for their type.
         rows = rows.schema.empty_table()
@@ -47,24 +55,30 @@ def small_frame(
 
 def rows_of(place: Place, paths: Sequence[str], schema: pa.Schema) -> pa.Table:
     """These columns of all these files."""
-    return pa.Table.from_batches(_batches(place, paths, schema), _nullable(schema))
+    return pa.Table.from_batches(_batches(place, paths, schema), nullable(schema))
 
 
 def _batches(
-    place: Place, paths: Sequence[str], schema: pa.Schema, in_path: Sequence[str] = ()
+    place: Place,
+    paths: Sequence[str],
+    schema: pa.Schema,
+    in_path: Sequence[str] = (),
+    where: ds.Expression | None = None,
+    whole: pa.Schema | None = None,
 ) -> Iterator[pa.RecordBatch]:
     if not paths:
         return
-    folders = ds.partitioning(pa.schema([schema.field(name) for name in in_path]), flavor="hive") if in_path else None
+    whole = whole or schema
+    folders = ds.partitioning(pa.schema([whole.field(name) for name in in_path]), flavor="hive") if in_path else None
     try:
         yield from ds.dataset(
             [place.full(path) for path in paths],
-            _nullable(schema),
+            nullable(whole),
             format="parquet",
             filesystem=place.filesystem,
             partitioning=folders,
             partition_base_dir=place.full(""),
-        ).to_batches()
+        ).to_batches(columns=schema.names, filter=where)
     except FileNotFoundError as error:
         raise FileGone(f"{place} has lost a file: {first_line(error)}") from None
     except (pa.ArrowException, OSError) as error:
@@ -72,7 +86,7 @@ def _batches(
         raise kind(f"{place} cannot be read: {first_line(error)}") from None
 
 
-def _nullable(schema: pa.Schema) -> pa.Schema:
+def nullable(schema: pa.Schema) -> pa.Schema:
     """As in everything that Spark reads."""
     return pa.schema([field.with_nullable(True) for field in schema])
 

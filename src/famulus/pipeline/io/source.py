@@ -7,6 +7,7 @@ only the end is looked at: reading whole files twice would take too long, and on
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -63,15 +64,28 @@ class Bad:
         return f"{self.path}: {self.reason}"
 
 
-def found_in(journal: Place) -> dict[str, FoundFile]:
-    """All files that have a name of ours, by their path; raises an error that says what is wrong if there are none."""
+def days_in(journal: Place) -> set[str]:
+    """The days that it has; raises an error that says what is wrong if there are none."""
     if not journal.exists():
         raise PlaceError(f"there is no journal at {journal}: give --journal, or start a broker that writes one")
-    found = {each.path: each for table in schema.TABLES for each in journal.files(table)}
-    ours = {path: each for path, each in found.items() if files.parse(path) is not None}
-    if not ours:
-        raise EmptyJournal(f"the journal at {journal} is empty: no broker has written to it yet")
-    return ours
+    found = {name.removeprefix("date=") for table in schema.TABLES for name in journal.names(table) if _is_day(name)}
+    if not found:
+        raise empty(journal)
+    return found
+
+
+def empty(journal: Place) -> EmptyJournal:
+    return EmptyJournal(f"the journal at {journal} is empty: no broker has written to it yet")
+
+
+def found_in(journal: Place, days: Collection[str], tables: Collection[str] = tuple(schema.TABLES)) -> list[FoundFile]:
+    """All files of these days that have a name of ours."""
+    found = (each for table in tables for day in sorted(days) for each in journal.files(f"{table}/date={day}"))
+    return [each for each in found if files.parse(each.path) is not None]
+
+
+def _is_day(name: str) -> bool:
+    return re.fullmatch(r"date=\d{4}-\d\d-\d\d", name) is not None
 
 
 def check_all(journal: Place, found: Sequence[FoundFile], suspects: Collection[str] = ()) -> list[Sound | Bad]:

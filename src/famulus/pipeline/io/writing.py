@@ -9,7 +9,6 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from famulus.pipeline.columnar.hours import HourlyMade, minutes_of
-from famulus.pipeline.io import hours
 from famulus.pipeline.io.place import Place
 
 WRITTEN: Final = pa.schema([("hour_number", pa.int64()), ("part", pa.int32()), ("rows", pa.int64())])
@@ -22,18 +21,20 @@ def write_parts(
     schema: pa.Schema,
     parts: Mapping[int, int],
     beside: HourlyMade,
-    apart: Mapping[tuple[int, int], Sequence[str]],
+    apart: Mapping[tuple[int, int], str],
     folder: str,
     wanted: Sequence[tuple[int, int]],
 ) -> Iterator[pa.Table]:
-    """`wanted`: hours, and the part of each. `parts`: into how many an hour is cut, if it is. `apart`: files of rows
-    that belong to a part as well."""
+    """`wanted`: hours, and the part of each. `parts`: into how many an hour is cut, if it is. `apart`: files with
+    rows that belong to a part as well."""
     for hour, part in wanted:
-        rows = [beside.of(hour, minutes_of(part, parts.get(hour, 1)))]
-        for path in apart.get((hour, part), ()):
+        plain = beside.of(hour, minutes_of(part, parts.get(hour, 1)))
+        of_day = pa.repeat(pa.scalar(hour % 24, schema.field("hour").type), plain.num_rows)
+        rows = [plain.append_column("hour", of_day)]
+        if (path := apart.get((hour, part))) is not None:
             with place.open(path) as file:
                 rows.append(pq.read_table(file, schema=schema))
-        count = _write(place, schema, rows, f"{folder}/{hours.folder_of(hour)}/part_={part}")
+        count = _write(place, schema, rows, f"{folder}/hour_={hour}/part_={part}")
         yield pa.table([[hour], [part], [count]], schema=WRITTEN)
 
 

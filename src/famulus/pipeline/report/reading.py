@@ -8,6 +8,7 @@ from collections.abc import Container, Iterator
 from typing import Any, Final
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from famulus.errors import PlaceError
@@ -16,7 +17,8 @@ from famulus.pipeline.io.place import Place, first_line
 from famulus.tables.reading import zoned
 
 BATCH_ROWS: Final = 20_000
-_OF_AN_HOUR: Final = re.compile(r".*/date=(\d{4}-\d\d-\d\d)/hour=(\d\d)/[^/]+\.parquet")
+#: An older pipeline had the hour in the path, and not in the file.
+_OF_A_DAY: Final = re.compile(r".*/date=(\d{4}-\d\d-\d\d)/(?:hour=(\d\d)/)?[^/]+\.parquet")
 
 
 class Tables:
@@ -32,26 +34,37 @@ class Tables:
                 yield from self._batches_of(found.path, columns)
 
     def hours(self, table: str) -> list[int]:
-        """The hours that an hourly table has, by their numbers."""
-        return sorted(hour for hour, _ in self._by_hour(table))
+        """The hours of which an hourly table has rows, by their numbers."""
+        return sorted({hour for hour, _ in self.hourly(table, [])})
 
     def hourly(
         self, table: str, columns: list[str], wanted: Container[int] | None = None
     ) -> Iterator[tuple[int, pa.RecordBatch]]:
-        """Of an hourly table these hours, or all; each piece with the number of its hour, which only its path tells."""
-        for hour, path in self._by_hour(table):
-            if wanted is None or hour in wanted:
-                for batch in self._batches_of(path, columns):
-                    yield hour, batch
+        """Of an hourly table these hours, or all; each piece with the number of its hour."""
+        for found in self._place.files(table):
+            if (match := _OF_A_DAY.fullmatch(found.path)) is None:
+                continue
+            day, hour = match.groups()
+            first = hours.number_of(day, "0")
+            if wanted is None or any(first + each in wanted for each in range(24)):
+                for number, batch in self._by_hour(found.path, first, columns, hour):
+                    if wanted is None or number in wanted:
+                        yield number, batch
 
     def rows(self, table: str, columns: list[str] | None = None) -> Iterator[dict[str, Any]]:
         for batch in self.batches(table, columns):
             yield from batch.to_pylist()
 
-    def _by_hour(self, table: str) -> Iterator[tuple[int, str]]:
-        for found in self._place.files(table):
-            if (match := _OF_AN_HOUR.fullmatch(found.path)) is not None:
-                yield hours.number_of(match[1], match[2]), found.path
+    def _by_hour(
+        self, path: str, first: int, columns: list[str], hour: str | None
+    ) -> Iterator[tuple[int, pa.RecordBatch]]:
+        if hour is not None:
+            for batch in self._batches_of(path, columns or ["service"]):
+                yield first + int(hour), batch.select(columns)
+            return
+        for batch in self._batches_of(path, [*columns, "hour"]):
+            for number in pc.unique(batch["hour"]).to_pylist():
+                yield first + number, batch.filter(pc.equal(batch["hour"], number)).select(columns)
 
     def _batches_of(self, path: str, columns: list[str] | None) -> Iterator[pa.RecordBatch]:
         try:

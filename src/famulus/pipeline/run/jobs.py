@@ -13,22 +13,24 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Final
 
+from msgspec.structs import replace
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
 
 from famulus.errors import FileDamaged, FileGone
 from famulus.journal import schema
-from famulus.pipeline.io import source
+from famulus.pipeline.io import hours, older, source
 from famulus.pipeline.io.place import Place
 from famulus.pipeline.io.source import Sound
 from famulus.pipeline.io.store import ROWS_PER_FILE, Made, Store, digest_of, is_cut
 from famulus.pipeline.run import plan, state
-from famulus.pipeline.run.lock import locked
+from famulus.pipeline.run.lock import Lock, locked
 from famulus.pipeline.run.plan import RunPlan, Sight
 from famulus.pipeline.run.progress import ProgressStep, RunSummary, TableDone, Tell, silent
 from famulus.pipeline.run.schedule import Schedule, make_all
 from famulus.pipeline.run.state import RunState
 from famulus.pipeline.run.unaffected import unaffected_hours
-from famulus.pipeline.tables import ALL, Table
+from famulus.pipeline.tables import ALL, Grain, Table
 from famulus.pipeline.tables.memo import release_cached
 from famulus.pipeline.tables.scale import COUNTED_ROWS, SMALL_BYTES, Scale, scale_for, session_for, threads_for
 
@@ -42,20 +44,26 @@ def run(
     tables: Place,
     *,
     registry: Sequence[Table] | None = None,
-    only: Collection[str] | None = None,
     again: bool = False,
+    late: bool = False,
+    whole: bool = True,
     tell: Tell = silent,
     rows_per_file: int = ROWS_PER_FILE,
+    files_max: int | None = None,
 ) -> RunSummary:
-    """`only`: of the unknown files, just these. `again`: make everything that the journal has, known or not."""
+    """`again`: make everything that the journal has, known or not. `late`: look into all days for files that are new.
+    `whole`: whole tables, too, unless there are more new files than `files_max`; otherwise they are left to a later
+    run."""
     wanted = ALL if registry is None else registry
     damaged: set[str] = set()
     missed = 0
-    with locked(tables):
+    with locked(tables) as lock:
         while True:
-            one = _PipelineRun(spark, journal, tables, wanted, tell, rows_per_file, frozenset(damaged))
+            one = _PipelineRun(
+                spark, journal, tables, lock, wanted, tell, rows_per_file, files_max, whole, frozenset(damaged)
+            )
             try:
-                return one.run(only, again=again)
+                return one.run(again=again, late=late)
             except Exception as error:
                 if _is_gone(error):
                     missed += 1
@@ -67,6 +75,13 @@ def run(
                     raise
 
 
+def bytes_to_look_into(journal: Place, tables: Place, *, all_days: bool) -> int:
+    """Of the files of the days that a run will look into: there is no more to do than that."""
+    there, stored = source.days_in(journal), state.load(tables)
+    days, _ = plan.days_to_look_into(there, state.days(tables, stored), stored)
+    return sum(each.bytes for each in source.found_in(journal, there if all_days else days))
+
+
 @dataclass
 class _PipelineRun:
     """One run, with what it knows."""
@@ -74,16 +89,26 @@ class _PipelineRun:
     _spark: SparkSession
     _journal: Place
     _place: Place
+    _lock: Lock
     _registry: Sequence[Table]
     _tell: Tell
     _rows_per_file: int
+    _files_max: int | None
+    _whole: bool
     #: Files of the journal that an earlier attempt has stumbled over.
     _damaged: frozenset[str]
 
     def __post_init__(self) -> None:
         self._store = Store(self._place)
-        #: The files that count; known once they were looked at.
+        #: The days of the journal, those that were looked into, and the files of these that count.
+        self._there: set[str] = set()
+        self._days: set[str] = set()
         self._sound: tuple[Sound, ...] = ()
+        #: The complete day whose turn it was to be looked into; and whether there are more new files than wanted.
+        self._looked = ""
+        self._more = False
+        #: The first day with rows that whole tables do not know; None if they are to be made of everything.
+        self._changed: str | None = None
         #: Hours that new rows in the next one have nothing to do with.
         self._unaffected: set[int] = set()
         #: The scales of tables that could be started so far; a session for each scale; and tables that count few rows.
@@ -95,24 +120,33 @@ class _PipelineRun:
         #: The files of the journal that some table has asked for.
         self._asked_for: set[str] = set()
 
-    def run(self, only: Collection[str] | None, *, again: bool) -> RunSummary:
+    def run(self, *, again: bool, late: bool) -> RunSummary:
         began = time.monotonic()
         self._store.clean()
-        before = state.load(self._place)
-        digests = {table.name: digest_of(table) for table in self._registry}
-        if before.is_older:
+        older.finish(self._store)
+        stored = state.load(self._place)
+        if stored.is_by_hour or not stored.number:
+            if stored.number:
+                self._tell(ProgressStep("arrange", done=True))
+            older.arrange(self._store, [table for table in self._registry if table.grain is Grain.HOURLY])
+        if stored.is_misfiled:
             self._tell(ProgressStep("renew", done=True))
-        sight, planned = self._plan(before, only, digests, again=again or before.is_older)
-        self._sound = sight.sound
+        digests = {table.name: digest_of(table) for table in self._registry}
+        before, sight, planned = self._plan(stored, digests, again=again or stored.is_misfiled, late=late)
+        is_redefined = stored.tables != digests
+        self._whole = (self._whole and not self._more) or is_redefined
+        self._changed = None if again or is_redefined or stored.is_misfiled else plan.first_change(before, planned)
         made = [] if planned.is_empty else self._make(planned)
-        after = plan.after(before, sight, planned, digests)
-        # A state that says the same as before does not deserve a new number.
-        says_more = (after.files, after.frozen, after.bad) != (before.files, before.frozen, before.bad)
-        if made or says_more or before.is_older:
+        after = plan.after(before, sight, planned, digests, whole=self._whole or not planned.whole, looked=self._looked)
+        # A state that says the same of the tables does not deserve a new number.
+        is_news = (after.files, after.frozen, after.bad) != (before.files, before.frozen, before.bad)
+        is_news = is_news or bool(made) or before.is_by_hour
+        if not is_news:
+            after = replace(before, looked=self._looked)
+        if after != before:
             self._tell(ProgressStep("remember"))
-            state.save(self._place, after)
-        else:
-            after = before
+            self._lock.check()
+            state.save(self._place, after, before)
         self._store.clean()
         return RunSummary(
             journal=str(self._journal),
@@ -128,33 +162,49 @@ class _PipelineRun:
             tables=tuple(made),
             seconds=time.monotonic() - began,
             state=after.number,
-            renewed=before.is_older,
+            renewed=stored.is_misfiled,
+            more=self._more,
+            stale=after.stale is not None,
         )
 
     # -- deciding -------------------------------------------------------------------------------------------------
 
     def _plan(
-        self, before: RunState, only: Collection[str] | None, digests: dict[str, str], *, again: bool
-    ) -> tuple[Sight, RunPlan]:
+        self, stored: RunState, digests: dict[str, str], *, again: bool, late: bool
+    ) -> tuple[RunState, Sight, RunPlan]:
         began = time.monotonic()
         self._tell(ProgressStep("look"))
-        sight = self._look(before, only)
-        planned = plan.make(before, sight, self._registry, digests, again=again, damaged=self._damaged)
-        if planned.expired:
-            # A folder that is compacted while it is listed may show neither the old nor the new file, but not twice.
-            sight = self._look(before, only)
+        there = source.days_in(self._journal)
+        known = state.days(self._place, stored)
+        days, self._looked = plan.days_to_look_into(there, known, stored)
+        if again or late or stored.is_by_hour or stored.tables != digests:
+            days = there
+        while True:
+            before = state.with_days(self._place, stored, days)
+            sight = self._look(before, days)
             planned = plan.make(before, sight, self._registry, digests, again=again, damaged=self._damaged)
+            if planned.expired:
+                # A folder that is compacted while it is listed may show neither the old nor the new file, but not
+                # twice.
+                sight = self._look(before, days)
+                planned = plan.make(before, sight, self._registry, digests, again=again, damaged=self._damaged)
+            if not (more := (plan.days_read(planned) & there) - days):
+                break
+            days = days | more
+        self._there, self._days, self._sound = there, days, sight.sound
         candidates = {hour for wanted in planned.only_before.values() for hour in wanted}
         self._unaffected = unaffected_hours(self._journal, sight.sound, planned.new, candidates)
         planned = plan.without(planned, self._unaffected)
         rows = sum(each.rows for each in planned.new)
         touched = len(_touched(planned, sight))
         self._tell(ProgressStep("look", done=True, rows=rows, hours=touched, seconds=time.monotonic() - began))
-        return sight, planned
+        return before, sight, planned
 
-    def _look(self, before: RunState, only: Collection[str] | None) -> Sight:
-        found = source.found_in(self._journal)
-        admitted = plan.admitted(found.values(), before, only)
+    def _look(self, before: RunState, days: Collection[str]) -> Sight:
+        found = source.found_in(self._journal, days)
+        if not found and not before.number:
+            raise source.empty(self._journal)
+        admitted, self._more = plan.admitted(found, before, self._files_max)
         suspects = {*self._damaged, *before.bad}
         return plan.look(admitted, before, partial(source.check_all, self._journal, suspects=suspects), suspects)
 
@@ -175,7 +225,7 @@ class _PipelineRun:
         tables = {
             table.name: table
             for table in self._registry
-            if planned.hourly.get(table.name) or table.name in planned.whole
+            if planned.hourly.get(table.name) or (table.name in planned.whole and self._whole)
         }
         hourly = {name for name in tables if planned.hourly.get(name)}
 
@@ -221,8 +271,10 @@ class _PipelineRun:
         return sum(each.rows for each in self._sound if each.file.table in roots and each.hour in read)
 
     def _bytes_for(self, table: Table) -> int:
+        since = self._begin_of(table, self._changed)
         journal = sum(each.bytes for each in self._sound if each.file.table in table.inputs)
-        return journal + sum(self._store.bytes_of(name) for name in table.inputs if name not in schema.TABLES)
+        made = (self._made(name) for name in table.inputs if name not in schema.TABLES)
+        return journal + sum(self._store.bytes_of(each, since.get(each.name, "")) for each in made)
 
     def _make_table(self, table: Table, wanted: frozenset[int] | None) -> TableDone:
         """These hours of it; without any, the whole table."""
@@ -230,6 +282,7 @@ class _PipelineRun:
         self._tell(ProgressStep("stage", table.name, hours=len(wanted or ())))
         made = self._stage(table, wanted) if self._may_have_rows(table) else self._store.stage_nothing(table)
         self._tell(ProgressStep("publish", table.name, rows=made.rows, hours=len(made.hours)))
+        self._lock.check()
         if wanted:
             self._store.publish_hours(made, self._hours_with_files(table))
         else:
@@ -242,19 +295,72 @@ class _PipelineRun:
 
     def _stage(self, table: Table, wanted: frozenset[int] | None) -> Made:
         spark, few = self._sessions[self._scales[table.name]], self._makes_few(table)
-        read = plan.to_read(table, wanted, self._unaffected) if wanted else None
-        inputs = [self._input(spark, table, name, read) for name in table.inputs]
-        rows = table.make(*inputs)
         if wanted:
+            read = plan.to_read(table, wanted, self._unaffected)
+            inputs = [self._input(spark, table, name, read) for name in table.inputs]
             beside = table.beside(*inputs) if table.beside is not None else None
-            return self._store.stage_hours(table, rows, wanted, self._parts(table, wanted), few=few, beside=beside)
-        return self._store.stage_whole(table, rows, few=few)
+            parts, rows = self._parts(table, wanted), table.make(*inputs)
+            return self._store.stage_hours(table, rows, wanted, parts, few=few, beside=beside)
+        return self._store.stage_whole(table, self._whole_rows(spark, table), few=few)
+
+    def _whole_rows(self, spark: SparkSession, table: Table) -> DataFrame:
+        keeps = table.keeps
+        if keeps is None or self._changed is None:
+            return table.make(*self._whole_inputs(spark, table, self._begin_of(table, None)))
+        first, at = F.lit(hours.days_before(self._changed, keeps.days)).cast("date"), F.col(keeps.column)
+        inputs = self._whole_inputs(spark, table, self._begin_of(table, self._changed))
+        older_rows = keeps.still_hold(self._store.read(spark, table).where(at < first), *inputs)
+        if older_rows is None:
+            return table.make(*self._whole_inputs(spark, table, self._begin_of(table, None)))
+        return keeps.finish(table.make(*inputs).where(at >= first).unionByName(older_rows)).select(*older_rows.columns)
+
+    def _whole_inputs(self, spark: SparkSession, table: Table, since: dict[str, str]) -> list[DataFrame]:
+        of_journal = next(iter(since.values()), "")
+        return [
+            self._journal_since(spark, name, of_journal)
+            if name in schema.TABLES
+            else self._store.read(spark, self._made(name), None, table.wants.get(name), since.get(name, ""))
+            for name in table.inputs
+        ]
+
+    def _begin_of(self, table: Table, changed: str | None) -> dict[str, str]:
+        """The first day that matters of inputs of a whole table. `changed`: the first with rows that it does not know;
+        None if it is made of everything."""
+        newest = {name: day for name in table.last_days if (day := self._newest_of(name)) is not None}
+        # If it has ended long before the others, they are looked at together.
+        end = next(iter(newest.values()), "")
+        since = {name: hours.days_before(min(day, end), table.last_days[name]) for name, day in newest.items()}
+        if table.keeps is None or changed is None:
+            return since
+        first = hours.days_before(changed, table.keeps.days + table.keeps.days_before)
+        hourly = [name for name in table.inputs if self._is_hourly(name)]
+        # With rows, if there are any: they tell what time it is.
+        return {name: min(first, self._newest_of(name) or first) for name in hourly} | since
+
+    def _newest_of(self, name: str) -> str | None:
+        return self._store.newest_day(self._made(name))
+
+    def _journal_since(self, spark: SparkSession, name: str, since: str) -> DataFrame:
+        """Rows of the journal for a whole table, also of days that there was no other reason to look into."""
+        wanted = {day for day in self._there if day >= since}
+        found = [each for each in self._sound if each.file.table == name and hours.day_of(each.hour) in wanted]
+        if missing := wanted - self._days:
+            there = source.found_in(self._journal, missing, [name])
+            found.extend(plan.look(there, RunState(), partial(source.check_all, self._journal)).sound)
+        self._asked_for.update(each.path for each in found)
+        return source.read(spark, self._journal, name, found)
 
     def _may_have_rows(self, table: Table) -> bool:
-        return table.needs is None or self._store.has_values(self._made(table.needs[0]), table.needs[1])
+        if table.needs is None:
+            return True
+        name, column = table.needs
+        return self._store.has_values(self._made(name), column, self._begin_of(table, None).get(name, ""))
 
     def _made(self, name: str) -> Table:
         return next(table for table in self._registry if table.name == name)
+
+    def _is_hourly(self, name: str) -> bool:
+        return any(table.name == name and table.grain is Grain.HOURLY for table in self._registry)
 
     def _makes_few(self, table: Table) -> bool:
         scale = self._scales[table.name]
@@ -286,10 +392,8 @@ class _PipelineRun:
         for each in self._sound:
             if each.file.table == "tasks":
                 rows[each.hour] += each.rows
-        there = self._store.parts(table.name)
-        needed = {
-            hour: max(plan.parts_of(rows[hour], self._rows_per_file), max(there.get(hour, {0})) + 1) for hour in wanted
-        }
+        there = self._store.parts(table, wanted)
+        needed = {hour: max(plan.parts_of(rows[hour], self._rows_per_file), there[hour]) for hour in wanted}
         return {hour: count for hour, count in needed.items() if count > 1}
 
     def _hours_with_files(self, table: Table) -> set[int]:

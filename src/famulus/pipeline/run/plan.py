@@ -8,19 +8,24 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import Final
 
 from famulus.journal import files
 from famulus.journal.files import JournalFile
 from famulus.pipeline.io import hours
 from famulus.pipeline.io.place import FoundFile
 from famulus.pipeline.io.source import Bad, Sound
-from famulus.pipeline.run.state import ProcessedFile, RunState
+from famulus.pipeline.run.state import ProcessedFile, RunState, day_in
 from famulus.pipeline.tables.table import Table
+
+#: The newest days of the journal are looked into each time, as brokers write to them. A day more than two, as one of
+#: them may be that of a broker whose clock is wrong.
+OPEN_DAYS: Final = 3
 
 
 @dataclass(frozen=True, slots=True)
 class Sight:
-    """The journal as it is: each row is in one of the sound files."""
+    """Some days of the journal as they are: each row is in one of the sound files."""
 
     sound: tuple[Sound, ...]
     bad: tuple[Bad, ...]
@@ -47,6 +52,21 @@ class RunPlan:
     @property
     def is_empty(self) -> bool:
         return not self.whole and not any(self.hourly.values())
+
+
+def days_to_look_into(there: Collection[str], known: Collection[str], state: RunState) -> tuple[set[str], str]:
+    """Those that brokers may be writing to, those of which nothing is known, and one of the others, which is named: so
+    whatever comes for a day long past is noticed, too, in as many runs as there are days."""
+    chosen = {*sorted(there)[-OPEN_DAYS:], *(set(there) - set(known)), *(day_in(path) for path in state.bad)}
+    others = set(there) - chosen
+    turn = min((day for day in others if day > state.looked), default=min(others, default=""))
+    return chosen | ({turn} if turn else set()), turn
+
+
+def days_read(plan: RunPlan) -> set[str]:
+    """Those that have to be known in order to make its hours."""
+    made = {hour for each in plan.hourly.values() for hour in each}
+    return {hours.day_of(hour + step) for hour in made for step in (-2, 2)}
 
 
 def look(
@@ -131,7 +151,7 @@ def make(
             if table.by_task and only_added and not redefined:
                 only_before[table.name] = _only_before(_hours_of_files(table, tables, new)) & hourly[table.name]
     redefined = bool(sight.sound) and dict(digests) != state.tables
-    changed = again or bool(new) or any(hourly.values()) or redefined
+    changed = again or bool(new) or any(hourly.values()) or redefined or state.stale is not None
     whole = tuple(table.name for table in tables if table.grain.value == "whole") if changed else ()
     return RunPlan(tuple(new), tuple(late), tuple(same), tuple(expired), frozen, hourly, only_before, whole)
 
@@ -145,8 +165,10 @@ def without(plan: RunPlan, unaffected: Collection[int]) -> RunPlan:
     return replace(plan, hourly=hourly)
 
 
-def after(state: RunState, sight: Sight, plan: RunPlan, digests: Mapping[str, str]) -> RunState:
-    """What has to be remembered when the plan is done."""
+def after(
+    state: RunState, sight: Sight, plan: RunPlan, digests: Mapping[str, str], *, whole: bool = True, looked: str = ""
+) -> RunState:
+    """What has to be remembered when the plan is done; `whole`: with its whole tables."""
     present = {each.path: ProcessedFile(each.path, each.bytes, each.rows) for each in sight.sound}
     unreadable = _unreadable(state, sight)
     return RunState(
@@ -155,7 +177,20 @@ def after(state: RunState, sight: Sight, plan: RunPlan, digests: Mapping[str, st
         frozen=tuple(sorted(plan.frozen)),
         bad=tuple(sorted({*unreadable, *(each.path for each in sight.bad)})),
         tables=dict(digests),
+        stale=None if whole else _first_hour(state, plan),
+        looked=looked,
     )
+
+
+def first_change(state: RunState, plan: RunPlan) -> str | None:
+    """The first day with rows that are not in the whole tables."""
+    first = _first_hour(state, plan)
+    return None if first is None else hours.day_of(first)
+
+
+def _first_hour(state: RunState, plan: RunPlan) -> int | None:
+    made = (hour for each in plan.hourly.values() for hour in each)
+    return min([*made, *([] if state.stale is None else [state.stale])], default=None)
 
 
 def parts_of(rows: int, rows_max: int) -> int:
@@ -258,12 +293,15 @@ def _hour(path: str) -> int:
     return hours.number_of(file.date, file.hour)
 
 
-def admitted(found: Iterable[FoundFile], state: RunState, only: Collection[str] | None) -> list[FoundFile]:
-    """Without those that are neither known nor asked for; None asks for all."""
-    if only is None:
-        return list(found)
-    wanted = {*only, *state.bad, *(each.path for each in state.files)}
-    return [each for each in found if each.path in wanted or _is_compacted(each.path)]
+def admitted(found: Iterable[FoundFile], state: RunState, new_max: int | None) -> tuple[list[FoundFile], bool]:
+    """All that are known, and of the others so many, those of the oldest hours first; and whether there are more."""
+    known = {*state.bad, *(each.path for each in state.files)}
+    always: list[FoundFile] = []
+    new: list[FoundFile] = []
+    for each in found:
+        (always if each.path in known or _is_compacted(each.path) else new).append(each)
+    new.sort(key=lambda each: (_hour(each.path), each.path))
+    return always + new[:new_max], new_max is not None and len(new) > new_max
 
 
 def _is_compacted(path: str) -> bool:

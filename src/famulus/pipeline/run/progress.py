@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 class ProgressStep:
     """Something begins, or has been done."""
 
-    #: renew, look, stage, publish, remember
+    #: arrange, renew, look, stage, publish, remember
     what: str
     #: The table, where there is one.
     table: str = ""
@@ -63,6 +63,10 @@ class RunSummary(msgspec.Struct, frozen=True):
     state: int
     #: Whether an older pipeline had made the tables, so that all of them were made again.
     renewed: bool = False
+    #: Whether there were more new files than a run was to take in one go.
+    more: bool = False
+    #: Whether whole tables were left to a later run.
+    stale: bool = False
 
     def facts(self) -> dict[str, Any]:
         return dict(msgspec.to_builtins(self))

@@ -95,7 +95,7 @@ class Queries:
             number = state.load(self._place).number
             store = Store(self._place)
             if number != self._number:
-                are_small = sum(map(store.bytes_of, TABLES)) <= SMALL_BYTES
+                are_small = sum(map(store.bytes_of, TABLES.values())) <= SMALL_BYTES
                 self._session = session_for(self._spark, Scale.SMALL if are_small else Scale.LARGE)
                 self._known, self._number = set(), number
             for name in sorted(names - self._known):

@@ -22,7 +22,7 @@ from famulus.pipeline.tables import (
     task_facts,
     workers,
 )
-from famulus.pipeline.tables.table import Grain, Table
+from famulus.pipeline.tables.table import Grain, KeptRows, Table
 
 _TASKS: Final = ("tasks", "open_tasks")
 
@@ -44,20 +44,35 @@ ALL: Final[tuple[Table, ...]] = (
     Table.of(losses.losses, Grain.HOURLY),
     Table.of(access.refusals, Grain.HOURLY),
     Table.of(access.principal_hours, Grain.HOURLY),
+    Table.of(config_convergence.config_events, Grain.HOURLY),
     Table.of(audit.audit, Grain.HOURLY, neighbours=True, by_task=True, by_arrow=_TASKS),
-    Table.of(service_figures.service_days, Grain.WHOLE),
-    Table.of(workers.worker_health, Grain.WHOLE),
-    Table.of(failovers.failovers, Grain.WHOLE, wants={"service_minutes": failovers.WANTED}),
-    Table.of(config_convergence.config_convergence, Grain.WHOLE),
-    Table.of(capacity.capacity, Grain.WHOLE),
-    Table.of(anomalies.anomalies, Grain.WHOLE, wants={"service_minutes": anomalies.WANTED}),
+    Table.of(service_figures.service_days, Grain.WHOLE, keeps=KeptRows("day")),
+    Table.of(workers.worker_health, Grain.WHOLE, last_days={"worker_hours": 1}),
+    # A loss may go on for long, as whoever is lost again within a minute is lost once.
+    Table.of(
+        failovers.failovers,
+        Grain.WHOLE,
+        wants={"service_minutes": failovers.WANTED},
+        keeps=KeptRows("seen", days=1, days_before=1),
+    ),
+    Table.of(config_convergence.config_convergence, Grain.WHOLE, wants={"broker_minutes": config_convergence.WANTED}),
+    Table.of(capacity.capacity, Grain.WHOLE, wants=capacity.WANTED),
+    Table.of(
+        anomalies.anomalies,
+        Grain.WHOLE,
+        wants={"service_minutes": anomalies.WANTED},
+        last_days={"service_minutes": anomalies.DAYS},
+    ),
     Table.of(
         objectives.objectives,
         Grain.WHOLE,
         wants={"service_minutes": objectives.WANTED},
+        last_days={"service_loads": objectives.TOLD_DAYS},
+        # The alarms look back for some hours.
+        keeps=KeptRows("at", days_before=1, still_hold=objectives.still_hold, finish=objectives.with_budget),
         needs=("service_loads", "objective"),
     ),
-    Table.of(findings.findings, Grain.WHOLE),
+    Table.of(findings.findings, Grain.WHOLE, last_days=findings.LAST_DAYS),
 )
 #: By name.
 TABLES: Final = {table.name: table for table in ALL}

@@ -13,6 +13,11 @@ WAIT_S: Final = 0.1
 WAIT_SHARE: Final = 0.05
 _HOUR_US: Final = 3_600_000_000
 _KEYS: Final = ("service", "family", "date", "hour")
+#: Columns of what it is made of.
+WANTED: Final = {
+    "service_hours": (*_KEYS, "runs", "overloaded", "busy_ns"),
+    "service_loads": (*_KEYS, "samples", "slots_sum"),
+}
 
 
 def capacity(service_hours: DataFrame, service_loads: DataFrame) -> DataFrame:

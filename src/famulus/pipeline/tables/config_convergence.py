@@ -1,4 +1,7 @@
-"""Each edit of the config: when it was accepted, when each broker had it, and the conflicts that it was in."""
+"""Each edit of the config: when it was accepted, when each broker had it, and the conflicts that it was in.
+
+An old edit may reach another broker any day. So what brokers told of edits is kept by the hour: there is little of it.
+"""
 
 from __future__ import annotations
 
@@ -7,12 +10,21 @@ from typing import Final
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
+from famulus.pipeline.tables.columns import hour_of
+
+#: Columns of `broker_minutes`.
+WANTED: Final = ("broker", "minute")
 #: A broker that is still without an edit after this time is missing it.
 GRACE_S: Final = 60
 
 
-def config_convergence(config: DataFrame, broker_minutes: DataFrame) -> DataFrame:
-    return _edits(config).transform(_with_missing, broker_minutes).transform(_with_conflicts, config)
+def config_events(config: DataFrame) -> DataFrame:
+    """What brokers told of edits."""
+    return config.select("*", *hour_of("at"))
+
+
+def config_convergence(config_events: DataFrame, broker_minutes: DataFrame) -> DataFrame:
+    return _edits(config_events).transform(_with_missing, broker_minutes).transform(_with_conflicts, config_events)
 
 
 def _edits(config: DataFrame) -> DataFrame:

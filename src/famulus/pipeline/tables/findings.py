@@ -24,6 +24,8 @@ _TEXTS: Final = tomllib.loads((files(__package__) / "findings.toml").read_text("
 _SEVERITIES: Final = ("critical", "warning", "info")
 DAY_H: Final = 24
 WEEK_H: Final = 24 * 7
+#: No rule looks further back than that from the end of the data, which no table is beyond.
+LAST_DAYS: Final = {"service_hours": 1, "service_loads": 1, "broker_minutes": 1, "refusals": 1, "audit": 7}
 #: Workers below the first score are worth mentioning, below the second one they are urgent.
 SCORE_LOW: Final = 60
 SCORE_BAD: Final = 30
@@ -54,7 +56,7 @@ def findings(
     capacity: DataFrame,
     anomalies: DataFrame,
     refusals: DataFrame,
-    config: DataFrame,
+    config_events: DataFrame,
     objectives: DataFrame,
 ) -> DataFrame:
     end = F.greatest(newest(service_hours, "at"), newest(broker_minutes, "minute"))
@@ -78,7 +80,7 @@ def findings(
         _unexplained(audit.transform(_since, end, "at", WEEK_H)),
         _unusual(anomalies.transform(_since, end, "minute", DAY_H)),
         _refused_often(refusals.transform(_since, end, "last", DAY_H)),
-        _keys_expire(config, end),
+        _keys_expire(config_events, end),
         *_budgets(objectives, end),
     ]
     return union_all(found).transform(_ranked)
@@ -379,10 +381,12 @@ def _refused_often(refusals: DataFrame) -> DataFrame:
     )
 
 
-def _keys_expire(config: DataFrame, end: Column) -> DataFrame:
+def _keys_expire(config_events: DataFrame, end: Column) -> DataFrame:
     """The last edit of a principal counts. One that has just expired is mentioned as well: now it is missed."""
     newest_edit = F.max(F.struct("edited", "edit", "expires"))
-    edits = config.where(F.col("key").startswith("principal/") & F.col("event").isin("accepted", "applied", "expires"))
+    edits = config_events.where(
+        F.col("key").startswith("principal/") & F.col("event").isin("accepted", "applied", "expires")
+    )
     days = F.make_dt_interval(days=F.lit(EXPIRES_DAYS))
     rows = (
         _each(edits, ["key"], "at", newest=newest_edit)

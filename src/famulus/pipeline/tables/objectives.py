@@ -21,24 +21,42 @@ from famulus.pipeline.tables.error_budget import BAD_MIN, FAST, SLOW, BurnAlarm,
 
 #: Columns of `service_minutes`.
 WANTED: Final = ("date", "service", "minute", "tasks", "ok", "total_hist", "not_ok_hist")
+#: Brokers tell their objectives once a day.
+TOLD_DAYS: Final = 3
 _KEYS: Final = ("service", "share", "within_ms", "days")
 
 
 def objectives(service_loads: DataFrame, service_minutes: DataFrame) -> DataFrame:
-    spark, told = service_minutes.sparkSession, _told(service_loads)
-    ((end_us,),) = service_minutes.agg(F.unix_micros(F.max("minute"))).collect() if told else ((None,),)
-    found = {} if end_us is None else in_force(told, end_us)
+    spark = service_minutes.sparkSession
+    found, end_us = _in_force(service_loads, service_minutes)
     if not found:
         # Most services have none, and what is not planned takes no time.
         return spark.createDataFrame([], struct_of(schemas.TABLES["objectives"]))
     return (
         service_minutes.join(F.broadcast(_frame(spark, found)), on="service", how="inner")
-        .transform(_since_the_days_began, end_us)
+        .where((F.col("minute") > _before_the_days(end_us, SLOW.long_minutes)) & (F.col("tasks") > 0))
         .transform(_minutes)
         .transform(_with_alarms)
         .transform(_hours)
-        .transform(_with_budget)
+        .where(F.col("at") > _before_the_days(end_us))
+        .transform(with_budget)
     )
+
+
+def still_hold(old: DataFrame, service_loads: DataFrame, service_minutes: DataFrame) -> DataFrame | None:
+    """Of older rows those of the days up to now; None if there is an objective that they know nothing of."""
+    found, end_us = _in_force(service_loads, service_minutes)
+    wanted = {(service, each.share, each.within_ms, each.days) for service, each in found.items()}
+    if wanted - {tuple(row) for row in old.select(*_KEYS).distinct().collect()}:
+        return None
+    return old.where(F.col("service").isin(*found) & (F.col("at") > _before_the_days(end_us)))
+
+
+def _in_force(service_loads: DataFrame, service_minutes: DataFrame) -> tuple[dict[str, Objective], int]:
+    """And the newest minute."""
+    told = _told(service_loads)
+    ((end_us,),) = service_minutes.agg(F.unix_micros(F.max("minute"))).collect() if told else ((None,),)
+    return ({}, 0) if end_us is None else (in_force(told, end_us), end_us)
 
 
 def _told(service_loads: DataFrame) -> list[ToldObjective]:
@@ -60,9 +78,10 @@ def _frame(spark: SparkSession, found: Mapping[str, Objective]) -> DataFrame:
     return spark.createDataFrame(pa.table(columns))
 
 
-def _since_the_days_began(minutes: DataFrame, end_us: int) -> DataFrame:
-    end = F.timestamp_micros(F.lit(end_us))
-    return minutes.where((F.col("minute") > end - F.make_dt_interval(days=F.col("days"))) & (F.col("tasks") > 0))
+def _before_the_days(end_us: int, minutes: int = 0) -> Column:
+    """The last instant before the days of an objective, which begin with a full hour; or so many minutes before it."""
+    end = F.date_trunc("hour", F.timestamp_micros(F.lit(end_us)))
+    return end - F.make_dt_interval(days=F.col("days"), mins=F.lit(minutes))
 
 
 def _minutes(rows: DataFrame) -> DataFrame:
@@ -101,7 +120,7 @@ def _hours(minutes: DataFrame) -> DataFrame:
     )
 
 
-def _with_budget(hours: DataFrame) -> DataFrame:
+def with_budget(hours: DataFrame) -> DataFrame:
     so_far = Window.partitionBy("service").orderBy("at").rowsBetween(Window.unboundedPreceding, 0)
     may_be_bad = 1 - F.col("share")
     return hours.withColumns(

@@ -23,6 +23,30 @@ class Grain(Enum):
     WHOLE = "whole"
 
 
+def _all(old: DataFrame, *_inputs: DataFrame) -> DataFrame | None:
+    return old
+
+
+def _as_they_are(rows: DataFrame) -> DataFrame:
+    return rows
+
+
+@dataclass(frozen=True, slots=True)
+class KeptRows:
+    """How a whole table is brought up to date without a look at all of history: older rows stay as they are."""
+
+    #: The day or the instant of a row.
+    column: str
+    #: Rows of so many days before the first hour that has changed may be different.
+    days: int = 0
+    #: To make a row, so many days before it are looked at.
+    days_before: int = 0
+    #: From older rows and the inputs: those that still hold; None if all have to be made again.
+    still_hold: Callable[..., DataFrame | None] = _all
+    #: From older and new rows: what depends on all of them.
+    finish: Callable[[DataFrame], DataFrame] = _as_they_are
+
+
 @dataclass(frozen=True, slots=True)
 class Table:
     name: str
@@ -45,6 +69,11 @@ class Table:
     beside: Callable[..., HourlyMade] | None = None
     #: Whole: of an input with many columns, those that `rows` looks at.
     wants: Mapping[str, tuple[str, ...]] = field(default_factory=dict, hash=False)
+    #: Whole: of these inputs `rows` looks at no more than so many days before the newest one that has rows, or before
+    #: that of the first of them if it is earlier. What it wants of the journal begins with the first, too.
+    last_days: Mapping[str, int] = field(default_factory=dict, hash=False)
+    #: Whole: which rows need not be made again.
+    keeps: KeptRows | None = None
     #: Whole: another output among its inputs, and a column. If that has no value anywhere, there are no rows, and Spark
     #: need not be asked.
     needs: tuple[str, str] | None = None
