@@ -33,8 +33,8 @@ def test_a_soft_limit_of_files_is_raised(brokers: Callable[..., BrokerProcess]) 
 
 
 FILES = 64
-#: An eighth is for the broker's own processes.
-FULL = FILES - FILES // 8
+#: The rest is for the broker's own processes.
+FULL = FILES - 16
 
 
 def test_more_connections_than_files(

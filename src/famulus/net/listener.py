@@ -43,7 +43,8 @@ OPENINGS_MAX: Final = 1000
 WAITING_MAX: Final = 10_000
 WAITING_SHARE: Final = 4
 #: Descriptors that no stranger gets, or a smaller part where there are few: libzmq ends the process if there is none
-#: for one of our own processes, which may be started again at any time.
+#: for one of our own processes. All of them may be started again at the same time, and each router takes three or four.
+RESERVED_MIN: Final = 16
 RESERVED_MAX: Final = 64
 RESERVED_SHARE: Final = 8
 #: Whoever comes when there are this many has to wait, as when descriptors run out.
@@ -137,7 +138,7 @@ class Listener:
         self._waiting: list[tuple[int, int, Newcomer]] = []
         descriptors, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
         self._waiting_max = min(WAITING_MAX, descriptors // WAITING_SHARE)
-        self._fd_end = descriptors - min(RESERVED_MAX, descriptors // RESERVED_SHARE)
+        self._fd_end = descriptors - max(RESERVED_MIN, min(RESERVED_MAX, descriptors // RESERVED_SHARE))
         #: When the first of them may go on.
         self.due_ns = NEVER_NS
         self._accepted = 0

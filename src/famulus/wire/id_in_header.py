@@ -57,9 +57,10 @@ class Cutter:
 
     def cut(self, header: bytes) -> tuple[bytes, bytes]:
         """As `cut_out`, if what that gives is plain; otherwise nothing."""
-        before, after = self._before, self._after
-        if before and header.startswith(before) and header.endswith(after):
-            text = header[len(before) : -len(after)]
+        start, end = len(self._before), len(header) - len(self._after)
+        # First of all that there is something between the two: in compiled code a slice must not end before it begins.
+        if 0 < start < end and header.startswith(self._before) and header.endswith(self._after):
+            text = header[start:end]
             if is_plain(text):
                 # The very same object as the last time: whoever looks it up finds it quicker.
                 return text, self._rest

@@ -285,7 +285,7 @@ def test_the_last_descriptors_are_for_our_own_processes(listeners: Callable[...,
     while taken[-1] < top:
         taken.append(os.dup(0))
     limit = (top + 100) * 8 // 7
-    end = limit - min(limit // 8, 64)
+    end = limit - max(16, min(limit // 8, 64))
     resource.setrlimit(resource.RLIMIT_NOFILE, (limit, hard))
     try:
         server = listeners()

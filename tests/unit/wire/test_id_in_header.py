@@ -86,3 +86,10 @@ def test_what_is_no_id_is_none_after_others_either(text: bytes) -> None:
     cutter = Cutter()
     assert cutter.cut(b'{"message_id":"x"}')[0] == b'"x"'
     assert cutter.cut(b'{"message_id":%b}' % text) == (b"", b"")
+
+
+def test_a_header_that_is_shorter_than_what_was_around_the_last_id_is_none_of_its_kind() -> None:
+    cutter = Cutter()
+    assert cutter.cut(b'{"message_id":"message_id":"x"') == (b'"message_id"', b'{"message_id"::"x"')
+    assert cutter.cut(b'{"message_id":"x"') == (b'"x"', b'{"message_id":')
+    assert cutter.cut(b'{"message_id":') == (b"", b"")
