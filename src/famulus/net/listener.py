@@ -42,8 +42,8 @@ OPENINGS_MAX: Final = 1000
 #: Those who wait for their turn: whoever comes when there are this many is sent away. Of descriptors, they get a part.
 WAITING_MAX: Final = 10_000
 WAITING_SHARE: Final = 4
-#: Descriptors that no stranger gets, or a smaller part where there are few: libzmq ends the process if there is none
-#: for one of our own processes. All of them may be started again at the same time, and each router takes three or four.
+#: Descriptors that no stranger gets, an eighth within these bounds: libzmq ends the process if there is none for one of
+#: our own processes. All of them may be started again at the same time, and each router takes three or four.
 RESERVED_MIN: Final = 16
 RESERVED_MAX: Final = 64
 RESERVED_SHARE: Final = 8

@@ -11,6 +11,8 @@ from typing import Final, Protocol, TypeVar
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from famulus.pipeline.columnar.rows import US_PER_HOUR, US_PER_MINUTE
+
 #: About so many rows of an hour are in memory at once, in each of Spark's tasks: some 200 bytes each, or a few times
 #: that while they are computed. Those of more are computed one part after the other.
 ROWS_AT_ONCE: Final = 3_000_000
@@ -18,8 +20,6 @@ ROWS_AT_ONCE: Final = 3_000_000
 HOUR: Final = range(60)
 #: Rows that Spark is sent at a time.
 _BATCH_ROWS: Final = 65_536
-_US_PER_MINUTE: Final = 60_000_000
-_US_PER_HOUR: Final = len(HOUR) * _US_PER_MINUTE
 #: Hours, or parts of hours.
 Unit = TypeVar("Unit")
 #: Computes some of them.
@@ -57,7 +57,7 @@ class Collected:
     def __init__(self, rows: pa.Table) -> None:
         self._at = "ended" if "ended" in rows.column_names else "at"
         at = rows[self._at]
-        hours = pc.divide(at.cast(pa.int64()), _US_PER_HOUR)
+        hours = pc.divide(at.cast(pa.int64()), US_PER_HOUR)
         self._hours = {each: rows.filter(pc.equal(hours, each)) for each in hours.unique().to_pylist()}
         self._none = rows.slice(0, 0)
 
@@ -82,7 +82,7 @@ def of_minutes(rows: pa.Table, at: str, minutes: range) -> pa.Table:
     if minutes == HOUR:
         return rows
     # Not by Arrow's `minute`, which wants to know the time zones of the machine.
-    own = pc.cast(rows[at], pa.int64()).to_numpy() // _US_PER_MINUTE % len(HOUR)
+    own = pc.cast(rows[at], pa.int64()).to_numpy() // US_PER_MINUTE % len(HOUR)
     return rows.filter(pa.array((own >= minutes.start) & (own < minutes.stop)))
 
 
