@@ -11,10 +11,10 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from famulus.pipeline.columnar.groups import Groups, bucket_of
+from famulus.pipeline.histogram import QUANTILES
 from famulus.pipeline.tables import columns
 from famulus.pipeline.tables.erlang import slots_needed, wait_share
 from famulus.pipeline.tables.histograms import merged
-from famulus.pipeline.tables.schemas import QUANTILES
 
 
 def exactly(values: list[int], share: int) -> int:

@@ -8,6 +8,9 @@ import numpy as np
 import pyarrow as pa
 
 BUCKETS: Final = 720
+MILLION: Final = 1_000_000
+#: The quantiles that are kept: name, and share in parts per million, so that ranks are exact.
+QUANTILES: Final = {"p50": 500_000, "p90": 900_000, "p99": 990_000, "p999": 999_000}
 #: As `columnar.groups.bucket_of` makes them.
 BUCKETS_PER_E_FOLD: Final = 16
 
@@ -22,7 +25,7 @@ def quantile_ns(histogram: np.ndarray, ppm: int) -> np.ndarray:
     """Of histograms along the last axis; not a number where one is empty."""
     until = np.cumsum(histogram, axis=-1)
     total = until[..., -1:]
-    reached = until * 1_000_000 >= total * ppm
+    reached = until * MILLION >= total * ppm
     found = middle_ns(np.argmax(reached, axis=-1).astype(np.float64))
     result: np.ndarray = np.where(total[..., 0] > 0, found, np.nan)
     return result
@@ -31,6 +34,23 @@ def quantile_ns(histogram: np.ndarray, ppm: int) -> np.ndarray:
 def quantile_of(histogram: np.ndarray, ppm: int) -> float:
     """The same of one histogram."""
     return float(quantile_ns(histogram, ppm))
+
+
+def quantiles_of(column: pa.ListArray) -> dict[str, pa.Array]:
+    """Of a column of histograms, in whole nanoseconds; null where one is empty."""
+    _, bucket, count = entries_of(column)
+    until = np.cumsum(count)
+    ends = column.offsets.to_numpy() - column.offsets[0].as_py()
+    reached = np.concatenate([[0], until])[ends]
+    before, total = reached[:-1], np.diff(reached)
+    is_empty = total == 0
+    found = {}
+    for name, ppm in QUANTILES.items():
+        # The first entry at which so many are reached; of an empty one, any.
+        at = np.searchsorted(until * MILLION, before * MILLION + total * ppm)
+        value = np.floor(middle_ns(bucket[np.minimum(at, len(bucket) - 1)]) + 0.5) if len(bucket) else total
+        found[name] = pa.array(value.astype(np.int64), mask=is_empty)
+    return found
 
 
 def mean_of(histogram: np.ndarray) -> float:

@@ -16,6 +16,7 @@ from famulus.lab.bench.pipeline import cut, duckdb_query
 from famulus.pipeline.io import source
 from famulus.pipeline.io.source import Sound
 from famulus.pipeline.tables import TABLES
+from famulus.pipeline.tables.hourly import to_spark
 
 
 def test_duckdb_makes_the_same_table(spark: SparkSession, journal: Journal) -> None:
@@ -36,7 +37,8 @@ def test_duckdb_makes_the_same_table(spark: SparkSession, journal: Journal) -> N
     sound = [each for each in found if isinstance(each, Sound)]
     rows = source.read(spark, journal.place, "tasks", sound)
     names = list(theirs[0])
-    ours = TABLES["service_minutes"].make(rows).withColumn("minute_us", F.unix_micros("minute")).select(*names)
+    made = to_spark(spark, TABLES["service_minutes"].make(rows))
+    ours = made.withColumn("minute_us", F.unix_micros("minute")).select(*names)
     assert sorted(map(repr, ours.toArrow().to_pylist())) == sorted(repr(_filled(row)) for row in theirs)
 
 

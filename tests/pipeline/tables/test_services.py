@@ -61,9 +61,7 @@ def test_hours_and_days_are_sums_over_brokers(rows: Rows, make: Makes) -> None:
         {"broker": "b2", "total_ns": 100 * MS, "ended": at(60)},
         {"broker": "b2", "total_ns": 100 * MS, "ended": at(3600)},
     )
-    # Each of the rows of the one before, not of its plan: that would be planned again each time.
-    minutes = rows.of("service_minutes", *make("service_minutes", tasks=tasks))
-    hours = make("service_hours", service_minutes=minutes)
+    hours = make("service_hours", tasks=tasks)
     first, second = sorted(hours, key=lambda row: row["hour"])
     assert (first["at"], first["tasks"], second["at"], second["tasks"]) == (at(), 2, at(3600), 1)
     assert len(first["total_hist"]) == 2

@@ -51,11 +51,11 @@ def run(
     Example: famulus pipeline run --journal journal --tables tables
     """
     from famulus.pipeline.run import jobs
-    from famulus.pipeline.tables.scale import SMALL_BYTES
+    from famulus.pipeline.tables.scale import BRIEF_BYTES
 
     place, target = journal_place(journal), tables_place(journal, tables)
     # Also because a mistake in the name should be found before Spark takes its time to start.
-    brief = jobs.bytes_to_look_into(place, target, all_days=again) <= SMALL_BYTES
+    brief = jobs.bytes_to_look_into(place, target, all_days=again) <= BRIEF_BYTES
     starting(quiet=as_json)
     began = time.monotonic()
     with spark_session(master, conf, brief=brief) as spark:

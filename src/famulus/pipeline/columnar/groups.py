@@ -8,7 +8,7 @@ from typing import Any, Final
 import numpy as np
 import pyarrow as pa
 
-from famulus.pipeline.histogram import BUCKETS, BUCKETS_PER_E_FOLD
+from famulus.pipeline.histogram import BUCKETS, BUCKETS_PER_E_FOLD, entries_of
 
 Array = np.ndarray[Any, Any]
 #: Up to this many places for each row, a place for each possible key is cheaper than sorting the keys.
@@ -52,7 +52,21 @@ class Groups:
 
     def histogram(self, values: Array, where: Array) -> pa.Array:
         """For each group the buckets of its values, in order, and how many are in each."""
-        entries, counts = _counted(self.of_row[where] * BUCKETS + bucket_of(values[where]), self.count * BUCKETS)
+        return self._histograms(
+            *_counted(self.of_row[where] * BUCKETS + bucket_of(values[where]), self.count * BUCKETS)
+        )
+
+    def summed(self, histograms: pa.ListArray) -> pa.Array:
+        """For each group the sum of its histograms."""
+        row, bucket, count = entries_of(histograms)
+        keys, places = _numbered(self.of_row[row] * BUCKETS + bucket, self.count * BUCKETS)
+        entries, counts = np.zeros(places, np.int64), np.zeros(places, np.int64)
+        entries[keys] = self.of_row[row] * BUCKETS + bucket
+        np.add.at(counts, keys, count)
+        return self._histograms(entries, counts)
+
+    def _histograms(self, entries: Array, counts: Array) -> pa.Array:
+        """`entries`: numbers of groups and buckets, in order."""
         offsets = np.searchsorted(entries, np.arange(self.count + 1) * BUCKETS)
         pairs = [pa.array((entries % BUCKETS).astype(np.int32)), pa.array(counts.astype(np.int64))]
         return pa.ListArray.from_arrays(

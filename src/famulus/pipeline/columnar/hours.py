@@ -105,6 +105,12 @@ def compute_hours(
     hours: Sequence[int],
 ) -> Iterator[pa.Table]:
     for hour in hours:
-        parts = min(1 + rows.rows_of[hour] // ROWS_AT_ONCE, len(HOUR)) if by_minute else 1
-        for part in range(parts):
-            yield compute(rows.read(hour, columns, minutes_of(part, parts))).select(schema.names).cast(schema)
+        for part in in_parts(rows, columns, hour) if by_minute else [rows.read(hour, columns)]:
+            yield compute(part).select(schema.names).cast(schema)
+
+
+def in_parts(rows: HourlyRows, columns: Sequence[str], hour: int) -> Iterator[pa.Table]:
+    """The rows of an hour: some of its minutes at a time, if there are many."""
+    parts = min(1 + rows.rows_of[hour] // ROWS_AT_ONCE, len(HOUR))
+    for part in range(parts):
+        yield rows.read(hour, columns, minutes_of(part, parts))

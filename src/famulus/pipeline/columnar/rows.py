@@ -1,18 +1,22 @@
-"""Rows of the journal's tasks as columns of numpy, each made when it is first asked for."""
+"""Rows of the journal as columns of numpy, each made when it is first asked for."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, Final, TypeVar
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from famulus.journal.arrow import TYPES
+from famulus.journal.schema import Kind
+
 Array = np.ndarray[Any, Any]
 #: Outcomes that end a task.
 FINAL: Final = ("OK", "ERROR", "REJECTED", "UNKNOWN")
-US_PER_MINUTE: Final = 60_000_000
+US_PER_S: Final = 1_000_000
+US_PER_MINUTE: Final = 60 * US_PER_S
 US_PER_HOUR: Final = 60 * US_PER_MINUTE
 Made = TypeVar("Made")
 
@@ -28,6 +32,12 @@ class Rows:
     def codes(self, name: str) -> tuple[Array, pa.Array]:
         """A column of texts as numbers of texts, -1 for null; and those texts."""
         return self._once("codes", name, lambda: coded(self.table[name]))
+
+    def texts(self, name: str, where: Array) -> pa.Array:
+        """Those of some rows, by their numbers."""
+        codes, values = self.codes(name)
+        chosen = codes[where]
+        return values.take(pa.array(chosen, mask=chosen < 0)).cast(pa.string())
 
     def numbers(self, name: str) -> Array:
         """Numbers, or instants in microseconds; 0 for null."""
@@ -66,6 +76,22 @@ class Rows:
             self._known[what, name] = make()
         made: Made = self._known[what, name]
         return made
+
+
+def instants(numbers: Array | pa.Array | Sequence[int | None]) -> pa.Array:
+    """Of microseconds."""
+    return pa.array(numbers, pa.int64()).cast(TYPES[Kind.INSTANT])
+
+
+def hour_of(at: Array | pa.ChunkedArray) -> dict[str, pa.Array]:
+    """The columns `date` and `hour` of an hourly table, for instants in microseconds."""
+    if isinstance(at, pa.ChunkedArray):
+        at = pc.cast(at, pa.int64()).to_numpy()
+    hours = at // US_PER_HOUR
+    return {
+        "date": pa.array((hours // 24).astype(np.int32)).cast(pa.date32()),
+        "hour": pa.array((hours % 24).astype(np.int32)),
+    }
 
 
 def coded(column: pa.ChunkedArray) -> tuple[Array, pa.Array]:

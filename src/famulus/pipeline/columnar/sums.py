@@ -1,4 +1,4 @@
-"""Counts, sums and histograms over the rows of tasks of an hour."""
+"""What workers and brokers did, over the rows of tasks of an hour."""
 
 from __future__ import annotations
 
@@ -10,14 +10,9 @@ import pyarrow as pa
 from famulus.journal.arrow import TYPES
 from famulus.journal.schema import Kind
 from famulus.pipeline.columnar.groups import Groups
-from famulus.pipeline.columnar.rows import US_PER_HOUR, US_PER_MINUTE, Array, Rows
+from famulus.pipeline.columnar.rows import US_PER_HOUR, Rows, hour_of, instants
 
-MEASURES: Final = ("queue", "service", "total")
-#: The columns that each of them reads.
-MINUTE_COLUMNS: Final = (
-    "ended", "service", "family", "broker", "outcome", "reason", "worker", "assigned", "delegated_from", "delegated_to",
-    "queue_ns", "service_ns", "total_ns", "request_bytes", "response_bytes",
-)  # fmt: skip
+#: The columns that each of these reads.
 WORKER_COLUMNS: Final = ("ended", "service", "family", "broker", "outcome", "worker", "assigned", "service_ns")
 LIVES: Final = pa.schema(
     [
@@ -36,51 +31,6 @@ LIVES: Final = pa.schema(
 LIFE_COLUMNS: Final = ("ended", "service", "broker", "boot", "outcome", "total_ns", "row")
 
 
-def of_minutes(table: pa.Table) -> pa.Table:
-    """How each service did at each broker, minute by minute."""
-    rows = Rows(table)
-    minute, names = rows.numbers("ended") // US_PER_MINUTE, ("service", "family", "broker")
-    groups = Groups([minute, *(rows.codes(name)[0] for name in names)])
-    settled, failed = rows.is_settled, rows.is_settled & ~rows.is_any("outcome", "OK")
-    values = {measure: rows.numbers(f"{measure}_ns") for measure in MEASURES}
-    return pa.table(
-        {
-            "minute": _instants(minute[groups.sample] * US_PER_MINUTE),
-            **{name: _texts(rows, name, groups) for name in names},
-            **{name: groups.counts(where) for name, where in _kinds(rows).items()},
-            "request_bytes": groups.sums(rows.numbers("request_bytes"), settled),
-            "response_bytes": groups.sums(rows.numbers("response_bytes"), settled),
-            "busy_ns": groups.sums(values["service"], rows.is_run),
-            **{
-                f"{measure}_hist": groups.histogram(values[measure], settled & rows.has(f"{measure}_ns"))
-                for measure in MEASURES
-            },
-            # Of few tasks: with `total_hist` it tells how many were OK, and within any time.
-            "not_ok_hist": groups.histogram(values["total"], failed),
-        }
-    )
-
-
-def _kinds(rows: Rows) -> dict[str, Array]:
-    settled, on_time = rows.is_settled, ~rows.is_any("outcome", "LATE")
-    rejected = settled & rows.is_any("outcome", "REJECTED")
-    return {
-        "tasks": settled,
-        "ok": settled & rows.is_any("outcome", "OK"),
-        "errors": settled & rows.is_any("outcome", "ERROR"),
-        "rejected": rejected,
-        "unknown": settled & rows.is_any("outcome", "UNKNOWN"),
-        "overloaded": rejected & rows.is_any("reason", "overload"),
-        "no_worker": rejected & rows.is_any("reason", "no_worker", "no_service"),
-        "expired": settled & rows.is_any("reason", "expired"),
-        "retries": rows.is_any("outcome", "RETRY"),
-        "late": ~on_time,
-        "delegated_out": on_time & rows.has("delegated_to"),
-        "delegated_in": rows.is_final & rows.has("delegated_from"),
-        "runs": rows.is_run,
-    }
-
-
 def of_workers(table: pa.Table) -> pa.Table:
     """What each worker did for each service, at each broker."""
     rows = Rows(table)
@@ -94,8 +44,8 @@ def of_workers(table: pa.Table) -> pa.Table:
     answered = run & rows.is_any("outcome", "OK", "ERROR") & rows.has("service_ns")
     return pa.table(
         {
-            "at": _instants(rows.numbers("ended")[groups.sample] // US_PER_HOUR * US_PER_HOUR),
-            **{name: _texts(rows, name, groups) for name in names},
+            **hour_of(rows.numbers("ended")[groups.sample]),
+            **{name: rows.texts(name, groups.sample) for name in names},
             "tasks": groups.counts(run),
             **{name: groups.counts(run & rows.is_any("outcome", outcome)) for name, outcome in outcomes.items()},
             "late": groups.counts(rows.is_any("outcome", "LATE")),
@@ -114,23 +64,13 @@ def of_lives(table: pa.Table) -> pa.Table:
     numbered = rows.has("row")
     return pa.table(
         {
-            **{name: _texts(rows, name, groups) for name in names},
+            **{name: rows.texts(name, groups.sample) for name in names},
             "hour_number": ended[groups.sample] // US_PER_HOUR,
-            "at": _instants(groups.most(ended, np.ones(len(rows), bool))),
+            "at": instants(groups.most(ended, np.ones(len(rows), bool))),
             "longest_ns": groups.most(rows.numbers("total_ns"), rows.is_final),
             "low": groups.least(number, numbered),
             "high": groups.most(number, numbered),
             "count": groups.counts(numbered),
-            "first": _instants(groups.least(ended, numbered)),
+            "first": instants(groups.least(ended, numbered)),
         }
     )
-
-
-def _texts(rows: Rows, name: str, groups: Groups) -> pa.Array:
-    codes, values = rows.codes(name)
-    chosen = codes[groups.sample]
-    return values.take(pa.array(chosen, mask=chosen < 0)).cast(pa.string())
-
-
-def _instants(numbers: Array | pa.Array) -> pa.Array:
-    return pa.array(numbers).cast(TYPES[Kind.INSTANT])

@@ -158,7 +158,7 @@ class Store:
     def stage_hours(
         self,
         table: Table,
-        rows: DataFrame,
+        rows: pa.Table | DataFrame,
         wanted: frozenset[int],
         parts: Mapping[int, int],
         *,
@@ -167,6 +167,9 @@ class Store:
     ) -> Made:
         """`parts`: hours that are to be cut, and into how many. `few`: so few rows that we write them ourselves."""
         folder = f"{STAGING}/{table.name}"
+        if not isinstance(rows, DataFrame):
+            assert not parts, "tables with a row per task are made by Spark, and beside it"
+            return Made(table, folder, wanted, rows.num_rows, {}, dict(slices(table, _of_hours(rows, wanted))))
         if beside is None:
             return self._stage_rows(table, rows, wanted, parts, folder, few=few)
         apart = self._stage_rows(table, rows, wanted, parts, f"{folder}-apart", few=few)
@@ -318,6 +321,15 @@ class Store:
         for each in self.place.files(folder):
             with self.place.open(each.path) as file:
                 yield each.path, pq.read_metadata(file)
+
+
+def _of_hours(rows: pa.Table, wanted: Collection[int]) -> pa.Table:
+    """Only these hours, with the columns that say for which part of which hour they are to be published."""
+    number = pc.cast(rows["date"], pa.int32()).to_numpy() * 24 + rows["hour"].to_numpy()
+    is_wanted = np.isin(number, sorted(wanted))
+    kept = rows.filter(pa.array(is_wanted))
+    hour, part = pa.array(number[is_wanted]), pa.repeat(pa.scalar(0, pa.int32()), kept.num_rows)
+    return kept.append_column(_PARTS[0], hour).append_column(_PARTS[1], part)
 
 
 def slices(table: Table, rows: pa.Table) -> Iterator[tuple[HourPart, pa.Table]]:

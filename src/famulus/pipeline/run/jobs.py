@@ -32,7 +32,15 @@ from famulus.pipeline.run.state import RunState
 from famulus.pipeline.run.unaffected import unaffected_hours
 from famulus.pipeline.tables import ALL, Grain, Table
 from famulus.pipeline.tables.memo import release_cached
-from famulus.pipeline.tables.scale import COUNTED_ROWS, SMALL_BYTES, Scale, scale_for, session_for, threads_for
+from famulus.pipeline.tables.scale import (
+    COUNTED_ROWS,
+    MEDIUM_ROWS,
+    SMALL_BYTES,
+    Scale,
+    scale_for,
+    session_for,
+    threads_for,
+)
 
 #: A broker may compact files while they are read. Then the run looks again.
 TRIES: Final = 3
@@ -265,7 +273,10 @@ class _PipelineRun:
         if self._rows_of(roots, read) <= COUNTED_ROWS and not is_cut(table):
             self._counted.add(table.name)
         # What Spark does not read does not slow it down; but if it reads nothing, the rest says how much is made.
-        return scale_for(self._rows_of(roots.difference(table.by_arrow) or roots, read))
+        scale = scale_for(self._rows_of(roots.difference(table.by_arrow) or roots, read))
+        # And of many tasks many may be remarkable.
+        is_large = self._rows_of(roots.intersection(table.by_arrow), read) > MEDIUM_ROWS
+        return Scale.MEDIUM if is_large and scale is Scale.SMALL else scale
 
     def _rows_of(self, roots: Collection[str], read: Collection[int]) -> int:
         return sum(each.rows for each in self._sound if each.file.table in roots and each.hour in read)
@@ -306,13 +317,15 @@ class _PipelineRun:
     def _whole_rows(self, spark: SparkSession, table: Table) -> DataFrame:
         keeps = table.keeps
         if keeps is None or self._changed is None:
-            return table.make(*self._whole_inputs(spark, table, self._begin_of(table, None)))
+            return table.make_whole(*self._whole_inputs(spark, table, self._begin_of(table, None)))
         first, at = F.lit(hours.days_before(self._changed, keeps.days)).cast("date"), F.col(keeps.column)
         inputs = self._whole_inputs(spark, table, self._begin_of(table, self._changed))
         older_rows = keeps.still_hold(self._store.read(spark, table).where(at < first), *inputs)
         if older_rows is None:
-            return table.make(*self._whole_inputs(spark, table, self._begin_of(table, None)))
-        return keeps.finish(table.make(*inputs).where(at >= first).unionByName(older_rows)).select(*older_rows.columns)
+            return table.make_whole(*self._whole_inputs(spark, table, self._begin_of(table, None)))
+        return keeps.finish(table.make_whole(*inputs).where(at >= first).unionByName(older_rows)).select(
+            *older_rows.columns
+        )
 
     def _whole_inputs(self, spark: SparkSession, table: Table, since: dict[str, str]) -> list[DataFrame]:
         of_journal = next(iter(since.values()), "")

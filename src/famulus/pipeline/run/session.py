@@ -186,7 +186,7 @@ def _java_options(found: java.Java, makes_archive: bool, brief: bool) -> tuple[l
     # a JVM whose code cache is full may die, and with the quick compiler alone it would be 48 MiB.
     options = ["-Xlog:disable", "-Xlog:all=off", "-XX:ReservedCodeCacheSize=512m"]
     if brief:
-        # Within a minute, the better compiler costs more than it saves: a third of all CPU time.
+        # Within a minute, the better compiler costs more than it saves: a sixth to a third of all CPU time.
         options.append("-XX:TieredStopAtLevel=1")
     with suppress(NoJava):
         archive = Archive(java.cache_folder(), found)

@@ -25,6 +25,7 @@ from famulus.pipeline.tables import (
 from famulus.pipeline.tables.table import Grain, KeptRows, Table
 
 _TASKS: Final = ("tasks", "open_tasks")
+_BROKERS: Final = ("brokers",)
 
 ALL: Final[tuple[Table, ...]] = (
     Table.of(
@@ -32,20 +33,20 @@ ALL: Final[tuple[Table, ...]] = (
         Grain.HOURLY,
         neighbours=True,
         by_task=True,
-        by_arrow=_TASKS,
+        by_arrow=_TASKS + _BROKERS,
         beside=task_facts.plain_facts,
     ),
     Table.of(service_figures.service_minutes, Grain.HOURLY, by_arrow=_TASKS),
-    Table.of(service_figures.service_hours, Grain.HOURLY),
-    Table.of(loads.service_loads, Grain.HOURLY),
+    Table.of(service_figures.service_hours, Grain.HOURLY, by_arrow=_TASKS),
+    Table.of(loads.service_loads, Grain.HOURLY, by_arrow=_BROKERS),
     Table.of(workers.worker_hours, Grain.HOURLY, by_arrow=_TASKS),
-    Table.of(loads.broker_minutes, Grain.HOURLY, neighbours=True),
+    Table.of(loads.broker_minutes, Grain.HOURLY, neighbours=True, by_arrow=_BROKERS),
     Table.of(losses.lost_attempts, Grain.HOURLY, by_arrow=_TASKS),
-    Table.of(losses.losses, Grain.HOURLY),
+    Table.of(losses.losses, Grain.HOURLY, by_arrow=_BROKERS),
     Table.of(access.refusals, Grain.HOURLY),
     Table.of(access.principal_hours, Grain.HOURLY),
     Table.of(config_convergence.config_events, Grain.HOURLY),
-    Table.of(audit.audit, Grain.HOURLY, neighbours=True, by_task=True, by_arrow=_TASKS),
+    Table.of(audit.audit, Grain.HOURLY, neighbours=True, by_task=True, by_arrow=_TASKS + _BROKERS),
     Table.of(service_figures.service_days, Grain.WHOLE, keeps=KeptRows("day")),
     Table.of(workers.worker_health, Grain.WHOLE, last_days={"worker_hours": 1}),
     # A loss may go on for long, as whoever is lost again within a minute is lost once.

@@ -7,19 +7,14 @@ names each time; Spark recognises by its text the code that it has compiled, and
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Final
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from famulus.journal.schema import Kind
 from famulus.pipeline.columnar.rows import FINAL
-from famulus.pipeline.histogram import BUCKETS_PER_E_FOLD
+from famulus.pipeline.histogram import BUCKETS_PER_E_FOLD, MILLION, QUANTILES
 from famulus.pipeline.tables.column_types import SPARK
-from famulus.pipeline.tables.schemas import QUANTILES
-
-MILLION: Final = 1_000_000
-
 
 # -- rows of the journal's tasks ----------------------------------------------------------------------------------
 

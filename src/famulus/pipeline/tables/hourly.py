@@ -45,19 +45,25 @@ def computed(
     schema: pa.Schema,
     *,
     by_minute: bool = False,
-) -> DataFrame:
+) -> pa.Table | DataFrame:
     """What is computed of these columns of each hour by itself; `by_minute`: or of each minute by itself."""
     rows = hourly(frame)
     work = partial(compute_hours, rows, columns, compute, schema, by_minute)
     return over_hours(frame.sparkSession, rows.rows_of, work, schema)
 
 
-def over_hours(spark: SparkSession, rows_of: dict[int, int], work: Work[int], schema: pa.Schema) -> DataFrame:
-    """What is computed of these hours."""
+def over_hours(
+    spark: SparkSession, rows_of: dict[int, int], work: Work[int], schema: pa.Schema
+) -> pa.Table | DataFrame:
+    """What is computed of these hours: here, unless it is much."""
     if is_here(rows_of):
-        return frame_of(spark, pa.concat_tables([schema.empty_table(), *work(sorted(rows_of))]))
+        return pa.concat_tables([schema.empty_table(), *work(sorted(rows_of))])
     found = cached(in_tasks(spark, rows_of, work, schema))
-    return frame_of(spark, found.toArrow()) if found.count() <= RESULTS_HERE else found
+    return found.toArrow() if found.count() <= RESULTS_HERE else found
+
+
+def to_spark(spark: SparkSession, rows: pa.Table | DataFrame) -> DataFrame:
+    return rows if isinstance(rows, DataFrame) else frame_of(spark, rows)
 
 
 def is_here(rows_of: Mapping[Unit, int]) -> bool:

@@ -8,9 +8,10 @@ from __future__ import annotations
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
+from famulus.pipeline.columnar import brokers as of_brokers
 from famulus.pipeline.columnar import sums
-from famulus.pipeline.tables.columns import hour_number, hours_around, is_dispatcher_death
-from famulus.pipeline.tables.hourly import computed
+from famulus.pipeline.tables.columns import hour_number, hours_around
+from famulus.pipeline.tables.hourly import computed, to_spark
 from famulus.pipeline.tables.memo import cached, memo
 
 
@@ -18,21 +19,29 @@ from famulus.pipeline.tables.memo import cached, memo
 def lives(tasks: DataFrame) -> DataFrame:
     """`at`: the last end; `longest_ns`: the longest time of tasks that ended; of numbered rows the `low` and `high`
     number, their `count` and `first` end. All in one pass over the tasks."""
-    return computed(tasks, sums.LIFE_COLUMNS, sums.of_lives, sums.LIVES)
+    return to_spark(tasks.sparkSession, computed(tasks, sums.LIFE_COLUMNS, sums.of_lives, sums.LIVES))
 
 
 @memo
 def broker_events(brokers: DataFrame) -> DataFrame:
     """All rows but those of the load, which are written every second: what is left is little, and used often."""
-    return cached(brokers.where(F.col("event") != "load"))
+    return to_spark(
+        brokers.sparkSession, computed(brokers, of_brokers.EVENTS.names, of_brokers.events, of_brokers.EVENTS)
+    )
+
+
+@memo
+def broker_signs(brokers: DataFrame) -> DataFrame:
+    """`at`: the last row that a life wrote about itself in an hour; `ended`: whether it reported its end there."""
+    return to_spark(
+        brokers.sparkSession, computed(brokers, of_brokers.SIGN_COLUMNS, of_brokers.of_signs, of_brokers.SIGNS)
+    )
 
 
 @memo
 def signs(tasks: DataFrame, brokers: DataFrame) -> DataFrame:
-    """`at`: the last row of any kind that a life wrote in an hour; `ended`: whether it reported its end there."""
-    ended = (F.col("event") == "stop") | is_dispatcher_death()
-    rows = lives(tasks).select("broker", "boot", "at", F.lit(False).alias("ended"))
-    rows = rows.unionByName(brokers.select("broker", "boot", "at", ended.alias("ended")))
+    """The same, with its rows of tasks."""
+    rows = lives(tasks).select("broker", "boot", "at", F.lit(False).alias("ended")).unionByName(broker_signs(brokers))
     last = rows.groupBy("broker", "boot", hour_number("at").alias("own_hour")).agg(
         F.max("at").alias("at"), F.max("ended").alias("ended")
     )

@@ -4,51 +4,34 @@ from __future__ import annotations
 
 from typing import Final
 
-from pyspark.sql import Column, DataFrame, Window
+import pyarrow as pa
+from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F
 
-from famulus.pipeline.tables.column_types import union_all
+from famulus.pipeline.columnar import brokers as of_brokers
+from famulus.pipeline.tables import schemas
+from famulus.pipeline.tables.column_types import arrow_schema, union_all
 from famulus.pipeline.tables.columns import hour_number, hour_of, is_dispatcher_death, minute_of, minutes_between, total
-from famulus.pipeline.tables.lives import broker_events
+from famulus.pipeline.tables.hourly import computed, to_spark
+from famulus.pipeline.tables.lives import broker_events, broker_signs
 
 _KEYS: Final = ("broker", "family", "minute")
 _COUNTS: Final = (
     "load_samples", "saturated_s", "delegated", "peers_lost", "process_deaths", "dispatcher_deaths", "overloads",
     "gaps", "gap_rows",
 )  # fmt: skip
+_SERVICES: Final = arrow_schema(schemas.TABLES["service_loads"])
 
 
-def service_loads(brokers: DataFrame) -> DataFrame:
+def service_loads(brokers: DataFrame) -> pa.Table | DataFrame:
     """How many slots each service had at each broker, hour by hour, how busy they were, and its objective."""
-    free, busy, backlog = _slots()
-    objective = F.col("event") == "objective"
-    # Rows of objectives have no slots and no backlog, so they add nothing to the sums.
-    rows = brokers.where(F.col("event").isin("load", "objective") & F.col("service").isNotNull())
-    return (
-        rows.groupBy(*hour_of("at"), "service", "family", "broker")
-        .agg(
-            F.count_if(~objective).alias("samples"),
-            total(free + busy).alias("slots_sum"),
-            total(busy).alias("busy_sum"),
-            total(backlog).alias("backlog_sum"),
-            F.max(free + busy).alias("slots_max"),
-            F.max(backlog).alias("backlog_max"),
-            F.count_if((free == 0) & (backlog > 0)).alias("saturated_s"),
-            F.max(F.when(objective, F.struct("at", "detail"))).alias("told"),
-        )
-        .withColumns({"objective": F.col("told.detail"), "objective_told": F.col("told.at")})
-    )
-
-
-def _slots() -> tuple[Column, Column, Column]:
-    """Free slots, busy slots and tasks that wait for one."""
-    free, busy, backlog = (F.coalesce(name, F.lit(0)) for name in ("slots_free", "slots_busy", "backlog"))
-    return free, busy, backlog
+    return computed(brokers, of_brokers.SERVICE_COLUMNS, of_brokers.of_services, _SERVICES)
 
 
 def broker_minutes(brokers: DataFrame, peers: DataFrame) -> DataFrame:
     events = broker_events(brokers)
-    parts = [_loads(brokers), _events(events), _overloads(events, brokers), _peers(peers)]
+    loads = computed(brokers, of_brokers.LOAD_COLUMNS, of_brokers.of_loads, of_brokers.LOADS, by_minute=True)
+    parts = [to_spark(brokers.sparkSession, loads), _events(events), _overloads(events, brokers), _peers(peers)]
     # A union that is then summed, and not a join: a minute may be in any of them.
     sums = (
         union_all(parts)
@@ -68,26 +51,6 @@ def broker_minutes(brokers: DataFrame, peers: DataFrame) -> DataFrame:
         F.try_divide("busy_sum", samples).alias("slots_busy"),
         F.try_divide("busy_sum", "slots_sum").alias("busy_share"),
         F.try_divide("backlog_sum", samples).alias("backlog"),
-    )
-
-
-def _loads(brokers: DataFrame) -> DataFrame:
-    free, busy, backlog = _slots()
-    seconds = (
-        brokers.where(F.col("event") == "load")
-        .groupBy("broker", "family", F.date_trunc("second", "at").alias("second"))
-        .agg(
-            total(free + busy).alias("slots"),
-            total(busy).alias("busy"),
-            total(backlog).alias("backlog"),
-            F.max(((free == 0) & (backlog > 0)).cast("long")).alias("saturated"),
-        )
-    )
-    return seconds.groupBy("broker", "family", minute_of("second").alias("minute")).agg(
-        F.count("*").alias("load_samples"),
-        *[total(name).alias(f"{name}_sum") for name in ("slots", "busy", "backlog")],
-        F.max("backlog").alias("backlog_max"),
-        total("saturated").alias("saturated_s"),
     )
 
 
@@ -114,7 +77,8 @@ def _overloads(events: DataFrame, brokers: DataFrame) -> DataFrame:
     """
     order = Window.partitionBy("broker", "service").orderBy("at", "event")
     lives = (
-        brokers.groupBy("broker", hour_number("at").alias("life_hour"))
+        broker_signs(brokers)
+        .groupBy("broker", hour_number("at").alias("life_hour"))
         .agg(F.max("at").alias("life_at"))
         .select("broker", F.explode(F.array(F.col("life_hour"), F.col("life_hour") - 1)).alias("on_hour"), "life_at")
         .groupBy("broker", "on_hour")

@@ -12,7 +12,8 @@ from famulus.journal import arrow
 from famulus.pipeline.columnar.rows import Rows
 from famulus.pipeline.tables.column_types import union_all
 from famulus.pipeline.tables.columns import hour_of, is_dispatcher_death, minute_of
-from famulus.pipeline.tables.hourly import computed
+from famulus.pipeline.tables.hourly import computed, to_spark
+from famulus.pipeline.tables.lives import broker_events
 
 
 def losses(workers: DataFrame, brokers: DataFrame, peers: DataFrame) -> DataFrame:
@@ -22,7 +23,7 @@ def losses(workers: DataFrame, brokers: DataFrame, peers: DataFrame) -> DataFram
     none = F.array().cast("array<string>")
     found = [
         _rows(workers.where(event == "lost"), "worker_lost", F.col("worker"), names, F.coalesce("tasks", F.lit(0))),
-        _rows(brokers.where(is_dispatcher_death()), "dispatcher_died", F.col("broker"), none, F.lit(0)),
+        _rows(broker_events(brokers).where(is_dispatcher_death()), "dispatcher_died", F.col("broker"), none, F.lit(0)),
         _rows(peers.where(event == "lost"), "peer_lost", F.col("peer"), none, F.lit(0)),
     ]
     return union_all(found)
@@ -50,7 +51,7 @@ def _of_lost(tasks: pa.Table) -> pa.Table:
 
 def lost_attempts(tasks: DataFrame) -> DataFrame:
     """Attempts that ended because a worker or a broker was lost."""
-    rows = computed(tasks, _ATTEMPT.names, _of_lost, _ATTEMPT)
+    rows = to_spark(tasks.sparkSession, computed(tasks, _ATTEMPT.names, _of_lost, _ATTEMPT))
     outcome, of_worker = F.col("outcome"), F.col("reason") == "worker_lost"
     kind = F.when(of_worker, "worker").otherwise("broker")
     lost = F.when(of_worker, F.col("worker")).otherwise(F.col("delegated_to"))

@@ -14,7 +14,7 @@ from pyspark.sql import DataFrame
 
 from famulus.pipeline.columnar.looking import BOTH, OPEN, TASKS, work
 from famulus.pipeline.columnar.rows import Array
-from famulus.pipeline.tables.hourly import hourly, over_hours, rows_of
+from famulus.pipeline.tables.hourly import hourly, over_hours, rows_of, to_spark
 from famulus.pipeline.tables.memo import memo
 
 
@@ -46,4 +46,5 @@ class Remarkable(NamedTuple):
 def remarkable(tasks: DataFrame, open_tasks: DataFrame) -> Remarkable:
     rows, opened = hourly(tasks), hourly(open_tasks)
     hours = {hour: rows.rows_of.get(hour, 0) for hour in {*rows.rows_of, *opened.rows_of}}
-    return Remarkable(over_hours(tasks.sparkSession, hours, partial(work, rows, opened), BOTH))
+    found = over_hours(tasks.sparkSession, hours, partial(work, rows, opened), BOTH)
+    return Remarkable(to_spark(tasks.sparkSession, found))

@@ -19,6 +19,9 @@ COUNTED_ROWS: Final = 200_000
 MEDIUM_ROWS: Final = 2_000_000
 #: Files that are not larger than this, all together, have few rows.
 SMALL_BYTES: Final = 16 * 1024 * 1024
+#: And up to this many bytes of the journal, the better one of Java's compilers costs more than it saves: Spark itself
+#: reads little of them.
+BRIEF_BYTES: Final = 512 * 1024 * 1024
 #: At most this many tables are made at a time; with many rows each one keeps all cores busy, and needs the memory.
 THREADS_MAX: Final = 4
 

@@ -2,57 +2,54 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from functools import partial
 from typing import Final
 
+import pyarrow as pa
+import pyarrow.compute as pc
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from famulus.pipeline.columnar import sums
+from famulus.journal.schema import Kind
+from famulus.pipeline.columnar import figures
+from famulus.pipeline.histogram import QUANTILES
 from famulus.pipeline.tables import schemas
-from famulus.pipeline.tables.column_types import arrow_schema
-from famulus.pipeline.tables.columns import hour_of, quantiles
+from famulus.pipeline.tables.column_types import ARROW, arrow_schema
+from famulus.pipeline.tables.columns import quantiles
 from famulus.pipeline.tables.histograms import beside, merged
-from famulus.pipeline.tables.hourly import computed
-from famulus.pipeline.tables.schemas import QUANTILES
+from famulus.pipeline.tables.hourly import hourly, over_hours
+from famulus.pipeline.tables.memo import memo
 
-_HISTOGRAMS: Final = (*(f"{measure}_hist" for measure in sums.MEASURES), "not_ok_hist")
-COUNTS: Final = (
-    "tasks", "ok", "errors", "rejected", "unknown", "overloaded", "no_worker", "expired", "retries", "late",
-    "delegated_out", "delegated_in", "runs", "request_bytes", "response_bytes", "busy_ns",
-)  # fmt: skip
+#: Of both tables: an hour has no broker, and `at` and `minute` are its begin.
+_FIGURES: Final = arrow_schema(schemas.TABLES["service_minutes"]).append(pa.field("at", ARROW[Kind.INSTANT]))
 
 
-#: Those that follow from the others need not be computed with them.
-_SUMS: Final = arrow_schema(
-    column
-    for column in schemas.TABLES["service_minutes"]
-    if column.name in ("minute", "service", "family", "broker", *COUNTS, *_HISTOGRAMS)
-)
+def service_minutes(tasks: DataFrame) -> pa.Table | DataFrame:
+    found = _figures(tasks)
+    return found.where("broker IS NOT NULL") if isinstance(found, DataFrame) else _with_broker(found, is_wanted=True)
 
 
-def service_minutes(tasks: DataFrame) -> DataFrame:
-    rows = computed(tasks, sums.MINUTE_COLUMNS, sums.of_minutes, _SUMS, by_minute=True)
-    return _with_quantiles(rows).select("*", *hour_of("minute"))
+def service_hours(tasks: DataFrame) -> pa.Table | DataFrame:
+    found = _figures(tasks)
+    return found.where("broker IS NULL") if isinstance(found, DataFrame) else _with_broker(found, is_wanted=False)
 
 
-def service_hours(service_minutes: DataFrame) -> DataFrame:
-    rows = service_minutes.withColumn("at", F.date_trunc("hour", "minute"))
-    return _of_figures(rows, ("at", "service", "family")).select("*", *hour_of("at"))
+@memo
+def _figures(tasks: DataFrame) -> pa.Table | DataFrame:
+    rows = hourly(tasks)
+    return over_hours(tasks.sparkSession, rows.rows_of, partial(figures.figures, rows, _FIGURES), _FIGURES)
+
+
+def _with_broker(rows: pa.Table, *, is_wanted: bool) -> pa.Table:
+    has = rows["broker"].is_valid()
+    return rows.filter(has if is_wanted else pc.invert(has))
 
 
 def service_days(service_hours: DataFrame) -> DataFrame:
-    return _of_figures(service_hours.withColumn("day", F.col("date")), ("day", "service", "family"))
-
-
-def _of_figures(rows: DataFrame, keys: Sequence[str]) -> DataFrame:
-    """From a table of such figures over shorter stretches."""
-    counts = rows.groupBy(*keys).agg(*[F.sum(name).alias(name) for name in COUNTS])
-    return _with_quantiles(beside(counts, merged(rows, keys, _HISTOGRAMS), keys))
-
-
-def _with_quantiles(rows: DataFrame) -> DataFrame:
+    rows, keys = service_hours.withColumn("day", F.col("date")), ("day", "service", "family")
+    counts = rows.groupBy(*keys).agg(*[F.sum(name).alias(name) for name in figures.COUNTS])
+    rows = beside(counts, merged(rows, keys, figures.HISTOGRAMS), keys)
     # In two steps, or Spark would go through a histogram once for each of its quantiles.
-    found = {f"{measure}_quantiles": quantiles(f"{measure}_hist") for measure in sums.MEASURES}
-    each = {f"{of}_{name}_ns": F.col(f"{of}_quantiles.{name}") for of in sums.MEASURES for name in QUANTILES}
+    found = {f"{measure}_quantiles": quantiles(f"{measure}_hist") for measure in figures.MEASURES}
+    each = {f"{of}_{name}_ns": F.col(f"{of}_quantiles.{name}") for of in figures.MEASURES for name in QUANTILES}
     return rows.withColumns(found).withColumns(each)

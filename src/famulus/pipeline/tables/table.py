@@ -8,12 +8,13 @@ from enum import Enum
 from inspect import signature
 from typing import Any
 
+import pyarrow as pa
 from pyspark.sql import DataFrame
 
 from famulus.journal.schema import Column
 from famulus.pipeline.columnar.hours import HourlyMade
 from famulus.pipeline.tables import schemas
-from famulus.pipeline.tables.column_types import contract
+from famulus.pipeline.tables.column_types import arrow_schema, contract
 
 
 class Grain(Enum):
@@ -54,7 +55,7 @@ class Table:
     #: Names of tables, in the order in which `rows` wants them: tables of the journal, or other outputs, which come
     #: before it in `ALL`. An hourly table is made of hourly ones.
     inputs: tuple[str, ...]
-    rows: Callable[..., DataFrame]
+    rows: Callable[..., pa.Table | DataFrame]
     #: Hourly: `rows` wants the hour before and the hour after as well. Its result then has rows of those hours too,
     #: which must not be kept: an hour's rows are right only if both its neighbours were seen. For the same reason a
     #: change in an hour is a change in its neighbours.
@@ -79,7 +80,7 @@ class Table:
     needs: tuple[str, str] | None = None
 
     @classmethod
-    def of(cls, rows: Callable[..., DataFrame], grain: Grain, **more: Any) -> Table:
+    def of(cls, rows: Callable[..., pa.Table | DataFrame], grain: Grain, **more: Any) -> Table:
         """Made by a function that is named like the table, and whose parameters are named like its inputs."""
         return cls(rows.__name__, grain, tuple(signature(rows).parameters), rows, **more)
 
@@ -87,6 +88,15 @@ class Table:
     def columns(self) -> tuple[Column, ...]:
         return schemas.TABLES[self.name]
 
-    def make(self, *inputs: DataFrame) -> DataFrame:
+    def make(self, *inputs: DataFrame) -> pa.Table | DataFrame:
         """Its columns in their order and types, without whatever else there is; and without what is `beside`."""
-        return contract(self.rows(*inputs), self.columns)
+        rows = self.rows(*inputs)
+        if isinstance(rows, DataFrame):
+            return contract(rows, self.columns)
+        wanted = arrow_schema(self.columns)
+        return rows.select(wanted.names).cast(wanted)
+
+    def make_whole(self, *inputs: DataFrame) -> DataFrame:
+        rows = self.make(*inputs)
+        assert isinstance(rows, DataFrame), "whole tables are made by Spark"
+        return rows

@@ -8,11 +8,10 @@ import pyarrow as pa
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
-from famulus.journal.schema import Kind
 from famulus.pipeline.columnar import sums
 from famulus.pipeline.tables import schemas
-from famulus.pipeline.tables.column_types import ARROW, arrow_schema
-from famulus.pipeline.tables.columns import count_of, hour_of, minus, newest, quantiles, total
+from famulus.pipeline.tables.column_types import arrow_schema
+from famulus.pipeline.tables.columns import count_of, minus, newest, quantiles, total
 from famulus.pipeline.tables.histograms import beside, merged
 from famulus.pipeline.tables.hourly import computed
 from famulus.pipeline.tables.memo import cached
@@ -24,15 +23,12 @@ TASKS_MIN: Final = 20
 _SUMS: Final = ("tasks", "errors", "unknown", "late")
 
 
-#: `at` is the begin of the hour.
-_WORKER_SUMS: Final = arrow_schema(
-    column for column in schemas.TABLES["worker_hours"] if column.name not in ("date", "hour")
-).append(pa.field("at", ARROW[Kind.INSTANT]))
+_WORKER_SUMS: Final = arrow_schema(schemas.TABLES["worker_hours"])
 
 
-def worker_hours(tasks: DataFrame) -> DataFrame:
+def worker_hours(tasks: DataFrame) -> pa.Table | DataFrame:
     """What each worker did for each service, hour by hour."""
-    return computed(tasks, sums.WORKER_COLUMNS, sums.of_workers, _WORKER_SUMS).select("*", *hour_of("at"))
+    return computed(tasks, sums.WORKER_COLUMNS, sums.of_workers, _WORKER_SUMS)
 
 
 def worker_health(worker_hours: DataFrame, workers: DataFrame) -> DataFrame:

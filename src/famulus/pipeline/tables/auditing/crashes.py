@@ -9,10 +9,11 @@ from __future__ import annotations
 
 from typing import Final
 
+import pyarrow as pa
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from famulus.pipeline.columnar.crashes import last_rows
+from famulus.pipeline.columnar.crashes import last_rows, last_told
 from famulus.pipeline.tables.auditing.entry import entries
 from famulus.pipeline.tables.column_types import union_all
 from famulus.pipeline.tables.columns import hour_number, hours_around, is_dispatcher_death, seconds_between
@@ -25,8 +26,6 @@ from famulus.pipeline.tables.words import said
 RATE_S: Final = 10
 #: A broker that is gone along with its scribe loses what was not in a file yet: by default, a minute.
 SILENT_S: Final = 60
-#: What the dispatcher itself reports; the other rows of its life are from others, even after its death.
-_TOLD: Final = ("load", "overload_on", "overload_off")
 
 
 def crash_windows(lost: DataFrame, tasks: DataFrame, brokers: DataFrame, peers: DataFrame) -> DataFrame:
@@ -96,12 +95,6 @@ def _swallowed(ends: DataFrame, lost: DataFrame) -> DataFrame:
     )
 
 
-def _last_rows(tasks: DataFrame, ends: DataFrame) -> DataFrame:
-    """Of each life that ended the last rows of tasks, and the first: nothing else about them matters here."""
-    found = ends.select("broker", "boot", F.unix_micros("at").alias("end_us")).toArrow()
-    return frame_of(tasks.sparkSession, last_rows(found, hourly(tasks).read, RATE_S))
-
-
 def _with_rate(ends: DataFrame, tasks: DataFrame, brokers: DataFrame) -> DataFrame:
     """The `rate` of tasks in the seconds before the last row, and the `length_s` of the time whose tasks are missed.
 
@@ -109,12 +102,10 @@ def _with_rate(ends: DataFrame, tasks: DataFrame, brokers: DataFrame) -> DataFra
     that were still open at the last row: on average, as many seconds' tasks as a task is open, or as have passed.
     """
     life = ["broker", "boot"]
-    limits = F.broadcast(ends.select(*life, F.col("at").alias("end"), "silent"))
-    checkpoint = F.when(F.col("event") == "load", F.col("at")).alias("checkpoint")
-    others = brokers.where(F.col("event").isin(*_TOLD)).select(*life, F.col("at").alias("sign"), checkpoint)
-    near = hour_number("sign") >= hour_number("end") - 1
-    told = others.join(limits, on=life).where((F.col("sign") <= F.col("end")) & near)
-    before = union_all([told, _last_rows(tasks, ends).join(limits, on=[*life, "end"])])
+    found = ends.select(*life, F.unix_micros("at").alias("end_us")).toArrow()
+    rows, told = last_rows(found, hourly(tasks).read, RATE_S), last_told(found, hourly(brokers).read)
+    both = frame_of(ends.sparkSession, pa.concat_tables([rows, told], promote_options="default"))
+    before = both.join(F.broadcast(ends.select(*life, F.col("at").alias("end"), "silent")), on=[*life, "end"])
     last = before.groupBy(*life, "end").agg(
         F.max("sign").alias("last"), F.min("sign").alias("first"), F.max("checkpoint").alias("cut")
     )
