@@ -11,7 +11,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from famulus.pipeline.columnar.groups import Groups, bucket_of
-from famulus.pipeline.histogram import QUANTILES
+from famulus.pipeline.histogram import QUANTILES, quantiles_of
 from famulus.pipeline.tables import columns
 from famulus.pipeline.tables.erlang import slots_needed, wait_share
 from famulus.pipeline.tables.histograms import merged
@@ -50,12 +50,27 @@ def test_quantiles_are_within_three_and_a_half_percent(sampled: DataFrame) -> No
             assert abs(found[name][quantile] - true) <= 0.035 * true, (name, quantile)
 
 
+def test_spark_and_numpy_find_the_same_quantiles(spark: SparkSession, sampled: DataFrame) -> None:
+    every = [pa.array([[{"bucket": bucket, "count": 1}]]) for bucket in range(700)]
+    frame = spark.createDataFrame(pa.table({"hist": pa.concat_arrays(every)})).unionByName(sampled.select("hist"))
+    found = frame.withColumn("q", columns.quantiles("hist")).select("hist", "q.*").toArrow()
+    ours = quantiles_of(found["hist"].combine_chunks())
+    for name in QUANTILES:
+        assert ours[name].to_pylist() == found[name].to_pylist(), name
+    empty = pa.array([[], [{"bucket": 3, "count": 2}], []], found["hist"].type)
+    assert [value is None for value in quantiles_of(empty)["p50"].to_pylist()] == [True, False, True]
+    assert quantiles_of(empty[:1])["p50"].to_pylist() == [None]
+    assert quantiles_of(empty[1:])["p50"].to_pylist() == quantiles_of(empty)["p50"].to_pylist()[1:]
+
+
 def test_histograms_add_up_and_can_be_taken_apart(sampled: DataFrame) -> None:
     one = sampled.withColumn("all", F.lit("all"))
     whole = merged(one, ["all"], ["hist"]).toArrow()
     direct = counted([value for values in SAMPLES.values() for value in values])
     assert whole["hist"].to_pylist() == direct.to_pylist()
     assert sum(entry["count"] for entry in direct[0].as_py()) == sum(map(len, SAMPLES.values()))
+    summed = Groups([np.zeros(len(SAMPLES), np.int64)]).summed(sampled.toArrow()["hist"].combine_chunks())
+    assert summed.to_pylist() == direct.to_pylist()
     rest = sampled.where("name = 'even'").select(columns.minus("hist", "hist").alias("rest"))
     assert rest.collect()[0]["rest"] == []
 

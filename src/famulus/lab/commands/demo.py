@@ -29,7 +29,7 @@ def demo(
     It starts two brokers of one family, one of a family that they fall back on, nine workers of three services and two
     clients, each a process or a connection of its own on this machine. On the way it kills and parts them, and says how
     long each recovery took. Then the pipeline makes tables and a report of the journal that the brokers wrote, and its
-    audit has the last word. They stay in ~/.local/state/famulus/lab/demo until the next demo.
+    audit has the last word. They stay in ~/.local/state/famulus/demo until the next demo.
 
     It ends by itself in less than three minutes. The exit code is 0 only if every promise was kept: each task has
     exactly one outcome, at-least-once tasks were done by somebody else, and nothing failed while nothing was lost.

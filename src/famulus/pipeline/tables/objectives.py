@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from typing import Final
 
 import pyarrow as pa
-from pyspark.sql import Column, DataFrame, SparkSession, Window
+from pyspark.sql import Column, DataFrame, SparkSession, Window, WindowSpec
 from pyspark.sql import functions as F
 
 from famulus.pipeline.histogram import BUCKETS_PER_E_FOLD
@@ -99,16 +99,30 @@ def _beyond(histogram: str) -> Column:
 
 
 def _with_alarms(minutes: DataFrame) -> DataFrame:
-    return minutes.withColumns({"fast": _burns(FAST), "slow": _burns(SLOW)})
+    so_far = _until(0)
+    return minutes.withColumns({f"all_{name}": F.sum(name).over(so_far) for name in ("tasks", "bad")}).withColumns(
+        {"fast": _burns(FAST), "slow": _burns(SLOW)}
+    )
 
 
 def _burns(alarm: BurnAlarm) -> Column:
-    by_minute = Window.partitionBy("service").orderBy(F.unix_seconds("minute"))
-    long = by_minute.rangeBetween(-60 * (alarm.long_minutes - 1), 0)
-    short = by_minute.rangeBetween(-60 * (alarm.short_minutes - 1), 0)
     too_many = alarm.rate * (1 - F.col("share"))
-    reached = [F.sum("bad").over(each) >= too_many * F.sum("tasks").over(each) for each in (long, short)]
-    return reached[0] & reached[1] & (F.sum("bad").over(long) >= BAD_MIN)
+    reached = [
+        _within("bad", each) >= too_many * _within("tasks", each) for each in (alarm.long_minutes, alarm.short_minutes)
+    ]
+    return reached[0] & reached[1] & (_within("bad", alarm.long_minutes) >= BAD_MIN)
+
+
+def _within(name: str, minutes: int) -> Column:
+    """Of the last minutes: what there was so far, less what there was before them. Spark would add up all of them anew
+    for every minute."""
+    before = F.max(f"all_{name}").over(_until(-60 * minutes))
+    return F.col(f"all_{name}") - F.coalesce(before, F.lit(0))
+
+
+def _until(seconds: int) -> WindowSpec:
+    by_minute = Window.partitionBy("service").orderBy(F.unix_seconds("minute"))
+    return by_minute.rangeBetween(Window.unboundedPreceding, seconds)
 
 
 def _hours(minutes: DataFrame) -> DataFrame:
