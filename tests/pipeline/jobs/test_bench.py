@@ -16,7 +16,7 @@ from famulus.lab.bench.pipeline import cut, duckdb_query
 from famulus.pipeline.io import source
 from famulus.pipeline.io.source import Sound
 from famulus.pipeline.tables import TABLES
-from famulus.pipeline.tables.hourly import to_spark
+from famulus.pipeline.tables.frames import to_spark
 
 
 def test_duckdb_makes_the_same_table(spark: SparkSession, journal: Journal) -> None:

@@ -16,7 +16,7 @@ from famulus.journal import schema
 from famulus.pipeline.columnar.hours import HOUR
 from famulus.pipeline.tables import ALL, Table, schemas
 from famulus.pipeline.tables.column_types import struct_of
-from famulus.pipeline.tables.hourly import frame_of, to_spark
+from famulus.pipeline.tables.frames import frame_of, to_spark
 from famulus.pipeline.tables.memo import release_cached
 
 NOON = datetime(2026, 11, 15, 12, tzinfo=UTC)

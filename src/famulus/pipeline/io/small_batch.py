@@ -15,6 +15,7 @@ import pyarrow.parquet as pq
 
 from famulus.errors import FileDamaged, FileGone, PlaceError
 from famulus.pipeline.io.place import Place, first_line, is_damage
+from famulus.pipeline.tables.frames import frame_of
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -45,12 +46,7 @@ def small_frame(
         if left < 0:
             return None
         found.append(batch)
-    # In one piece: Spark would stop at the first batch without rows.
-    rows = pa.Table.from_batches(found, nullable(schema)).combine_chunks()
-    if not rows.num_rows:
-        # With a batch for each column: PySpark asks that of nested ones for their type.
-        rows = rows.schema.empty_table()
-    return spark.createDataFrame(rows).coalesce(1)
+    return frame_of(spark, pa.Table.from_batches(found, nullable(schema)))
 
 
 def rows_of(place: Place, paths: Sequence[str], schema: pa.Schema) -> pa.Table:

@@ -14,7 +14,8 @@ from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
 from famulus.pipeline.tables import schemas
-from famulus.pipeline.tables.columns import minutes_between, newest
+from famulus.pipeline.tables.columns import minutes_between
+from famulus.pipeline.tables.frames import newest
 from famulus.pipeline.tables.memo import cached
 
 DAYS: Final = 14

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from pyspark.sql import Column, DataFrame
+from pyspark.sql import Column
 from pyspark.sql import functions as F
 
 from famulus.journal.schema import Kind
@@ -85,16 +85,6 @@ def minutes_between(first: Column | str, last: Column | str) -> Column:
 
 def later(at: str, minutes: int) -> Column:
     return F.col(at) + F.make_dt_interval(mins=F.lit(minutes))
-
-
-def newest(rows: DataFrame, column: str) -> Column:
-    """The latest instant in this column, or null without rows: the tables do not know the current time.
-
-    It is looked up at once and is a constant from then on. A join with it would make the rows again each time that it
-    is used.
-    """
-    ((last_us,),) = rows.agg(F.unix_micros(F.max(column))).collect()
-    return F.timestamp_micros(F.lit(last_us).cast("long"))
 
 
 # -- names --------------------------------------------------------------------------------------------------------

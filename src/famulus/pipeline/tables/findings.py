@@ -16,7 +16,8 @@ from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
 from famulus.pipeline.tables.column_types import union_all
-from famulus.pipeline.tables.columns import later, newest, seconds_between, stable_id
+from famulus.pipeline.tables.columns import later, seconds_between, stable_id
+from famulus.pipeline.tables.frames import newest
 from famulus.pipeline.tables.memo import cached
 from famulus.pipeline.tables.words import said
 

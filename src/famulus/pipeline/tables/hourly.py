@@ -62,10 +62,6 @@ def over_hours(
     return found.toArrow() if found.count() <= RESULTS_HERE else found
 
 
-def to_spark(spark: SparkSession, rows: pa.Table | DataFrame) -> DataFrame:
-    return rows if isinstance(rows, DataFrame) else frame_of(spark, rows)
-
-
 def is_here(rows_of: Mapping[Unit, int]) -> bool:
     return sum(rows_of.values()) <= ROWS_HERE
 
@@ -85,21 +81,3 @@ def shares_of(rows_of: Mapping[Unit, int], most: int) -> list[list[Unit]]:
         shares.setdefault(before * most // max(total, 1), []).append(unit)
         before += rows
     return list(shares.values())
-
-
-_here: WeakKeyDictionary[DataFrame, pa.Table] = WeakKeyDictionary()
-
-
-def rows_of(frame: DataFrame, columns: Sequence[str]) -> pa.Table:
-    """Some columns of a result, without asking Spark for them if they are few."""
-    return _here[frame].select(columns) if frame in _here else frame.select(*columns).toArrow()
-
-
-def frame_of(spark: SparkSession, rows: pa.Table) -> DataFrame:
-    """Few rows, in one partition."""
-    # In one piece: Spark would stop at the first batch without rows. And with a batch for each column: PySpark asks
-    # that of nested ones for their type.
-    whole = rows.combine_chunks() if rows.num_rows else rows.schema.empty_table()
-    frame = spark.createDataFrame(whole).coalesce(1)
-    _here[frame] = rows
-    return frame

@@ -11,7 +11,8 @@ from pyspark.sql import functions as F
 from famulus.pipeline.columnar import brokers as of_brokers
 from famulus.pipeline.columnar import sums
 from famulus.pipeline.tables.columns import hour_number, hours_around
-from famulus.pipeline.tables.hourly import computed, to_spark
+from famulus.pipeline.tables.frames import to_spark
+from famulus.pipeline.tables.hourly import computed
 from famulus.pipeline.tables.memo import cached, memo
 
 

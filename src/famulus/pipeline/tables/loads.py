@@ -12,7 +12,8 @@ from famulus.pipeline.columnar import brokers as of_brokers
 from famulus.pipeline.tables import schemas
 from famulus.pipeline.tables.column_types import arrow_schema, union_all
 from famulus.pipeline.tables.columns import hour_number, hour_of, is_dispatcher_death, minute_of, minutes_between, total
-from famulus.pipeline.tables.hourly import computed, to_spark
+from famulus.pipeline.tables.frames import to_spark
+from famulus.pipeline.tables.hourly import computed
 from famulus.pipeline.tables.lives import broker_events, broker_signs
 
 _KEYS: Final = ("broker", "family", "minute")

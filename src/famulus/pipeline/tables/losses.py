@@ -12,7 +12,8 @@ from famulus.journal import arrow
 from famulus.pipeline.columnar.rows import Rows
 from famulus.pipeline.tables.column_types import union_all
 from famulus.pipeline.tables.columns import hour_of, is_dispatcher_death, minute_of
-from famulus.pipeline.tables.hourly import computed, to_spark
+from famulus.pipeline.tables.frames import to_spark
+from famulus.pipeline.tables.hourly import computed
 from famulus.pipeline.tables.lives import broker_events
 
 

@@ -18,6 +18,7 @@ from famulus.pipeline.histogram import BUCKETS_PER_E_FOLD
 from famulus.pipeline.tables import schemas
 from famulus.pipeline.tables.column_types import struct_of
 from famulus.pipeline.tables.error_budget import BAD_MIN, FAST, SLOW, BurnAlarm, Objective, ToldObjective, in_force
+from famulus.pipeline.tables.frames import newest_us
 
 #: Columns of `service_minutes`.
 WANTED: Final = ("date", "service", "minute", "tasks", "ok", "total_hist", "not_ok_hist")
@@ -55,7 +56,7 @@ def still_hold(old: DataFrame, service_loads: DataFrame, service_minutes: DataFr
 def _in_force(service_loads: DataFrame, service_minutes: DataFrame) -> tuple[dict[str, Objective], int]:
     """And the newest minute."""
     told = _told(service_loads)
-    ((end_us,),) = service_minutes.agg(F.unix_micros(F.max("minute"))).collect() if told else ((None,),)
+    end_us = newest_us(service_minutes, "minute") if told else None
     return ({}, 0) if end_us is None else (in_force(told, end_us), end_us)
 
 

@@ -14,7 +14,8 @@ from pyspark.sql import DataFrame
 
 from famulus.pipeline.columnar.looking import BOTH, OPEN, TASKS, work
 from famulus.pipeline.columnar.rows import Array
-from famulus.pipeline.tables.hourly import hourly, over_hours, rows_of, to_spark
+from famulus.pipeline.tables.frames import rows_of, to_spark
+from famulus.pipeline.tables.hourly import hourly, over_hours
 from famulus.pipeline.tables.memo import memo
 
 

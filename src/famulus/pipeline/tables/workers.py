@@ -11,7 +11,8 @@ from pyspark.sql import functions as F
 from famulus.pipeline.columnar import sums
 from famulus.pipeline.tables import schemas
 from famulus.pipeline.tables.column_types import arrow_schema
-from famulus.pipeline.tables.columns import count_of, minus, newest, quantiles, total
+from famulus.pipeline.tables.columns import count_of, minus, quantiles, total
+from famulus.pipeline.tables.frames import newest
 from famulus.pipeline.tables.histograms import beside, merged
 from famulus.pipeline.tables.hourly import computed
 from famulus.pipeline.tables.memo import cached

@@ -17,7 +17,8 @@ from famulus.pipeline.columnar.crashes import last_rows, last_told
 from famulus.pipeline.tables.auditing.entry import entries
 from famulus.pipeline.tables.column_types import union_all
 from famulus.pipeline.tables.columns import hour_number, hours_around, is_dispatcher_death, seconds_between
-from famulus.pipeline.tables.hourly import frame_of, hourly
+from famulus.pipeline.tables.frames import frame_of
+from famulus.pipeline.tables.hourly import hourly
 from famulus.pipeline.tables.lives import broker_events, signs
 from famulus.pipeline.tables.memo import cached
 from famulus.pipeline.tables.words import said
