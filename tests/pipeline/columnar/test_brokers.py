@@ -25,7 +25,7 @@ def _row(dice: random.Random) -> Row:
     broker = dice.choice(["b1", "b2"])
     event = dice.choice(["load"] * 8 + ["objective", "stop", "process_died"])
     row = {
-        "at": (HOUR_S + dice.choice([0, 1, 59, 60, 3599, 3600])) * 1_000_000 + dice.randrange(1_000_000),
+        "at": (HOUR_S + dice.choice([*range(50, 120), 3599, 3600])) * 1_000_000 + dice.randrange(1_000_000),
         "broker": broker,
         "boot": f"{broker}-{dice.randrange(2)}",
         "family": {"b1": "main", "b2": "other"}[broker],
