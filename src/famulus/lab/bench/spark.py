@@ -73,13 +73,15 @@ def nothing(size: int) -> str:
 
 
 def _net(plan: Plan, medians: dict[str, Figures]) -> dict[str, Figures]:
-    """Rows per second once Spark's own time is taken off, if that leaves any, and their ratio to those of `map`."""
+    """Rows per second once Spark's own time is taken off, if that leaves any, and their ratio to the `map` of the same
+    tasks."""
     found = {}
-    for side, size in [(NO_KEY, 1), *((asking(size), size) for size in plan.sizes)]:
+    sides = [(asking(size), MAP_IDS if size == 1 else mapping(size), size) for size in plan.sizes]
+    for side, native, size in [(NO_KEY, mapping(1), 1), *sides]:
         seconds = medians[side]["seconds"] - medians[nothing(size)]["seconds"]
         if seconds > 0:
             per_s = plan.rows_of(size) / seconds
-            found[side] = {"per_s": per_s, "of_map": per_s / medians[mapping(size)]["per_s"]}
+            found[side] = {"per_s": per_s, "of_map": per_s / medians[native]["per_s"]}
     return found
 
 
