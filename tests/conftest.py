@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import os
+import signal
 from collections.abc import Generator
 from hashlib import sha256
 from pathlib import Path
@@ -23,6 +24,10 @@ REPOSITORY = Path(__file__).parents[1]
 # How long an example takes says more about the machine and its other tenants than about the code.
 settings.register_profile("any machine", deadline=None, max_examples=examples(60))
 settings.load_profile("any machine")
+
+# A shell has whatever it runs in the background ignore Ctrl-C, and so would all that the tests start and interrupt.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 # Brokers that a test starts must not write into the journal of whoever runs the tests.
 _STATE = TemporaryDirectory(prefix="famulus-tests-")
