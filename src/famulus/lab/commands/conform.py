@@ -1,4 +1,4 @@
-"""`famulus conform`: tries a client or a worker, in whatever language, on every rule of the protocol that concerns it."""
+"""`famulus conform`: tries a client or a worker, in whatever language, on the rules of the protocol."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import json
 from collections import Counter
 from collections.abc import Iterable
 from dataclasses import asdict
-from enum import Enum
+from enum import StrEnum
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -14,10 +14,10 @@ import typer
 from famulus.exit_codes import ExitCode
 
 if TYPE_CHECKING:
-    from famulus.lab.conform.rule import Verdict
+    from famulus.lab.conform.rule import TriedRule
 
 
-class Role(str, Enum):
+class Role(StrEnum):
     CLIENT = "client"
     WORKER = "worker"
 
@@ -27,9 +27,12 @@ def conform(
     command: Annotated[list[str], typer.Argument(metavar="-- COMMAND...", help="What starts it, with its arguments.")],
     rules: Annotated[
         list[str] | None,
-        typer.Option("--rule", metavar="NAME", help="Try this rule alone; may be given several times."),
+        typer.Option("--rule", metavar="NAME", help="Try this rule alone; may be repeated."),
     ] = None,
     jobs: Annotated[int, typer.Option(min=1, max=64, help="How many rules to try at a time.")] = 8,
+    patience: Annotated[
+        float, typer.Option(min=0.1, metavar="S", help="How long to wait for what should happen at once.")
+    ] = 10.0,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object, for programs.")] = False,
 ) -> None:
     """Try a client or a worker, in whatever language, on every rule of docs/protocol.md that concerns it.
@@ -48,7 +51,7 @@ def conform(
     """
     from famulus.lab.conform.run import conform as tried
 
-    verdicts = tried(role.value, command, rules or (), jobs)
+    verdicts = tried(role.value, command, rules or (), jobs, patience)
     seen = list(verdicts) if as_json else list(_told(verdicts))
     counts = Counter(verdict.result.value for verdict in seen)
     if as_json:
@@ -62,7 +65,7 @@ def conform(
 WORDS = {"pass": "passed", "fail": "failed", "not offered": "not offered"}
 
 
-def _told(verdicts: Iterable[Verdict]) -> Iterable[Verdict]:
+def _told(verdicts: Iterable[TriedRule]) -> Iterable[TriedRule]:
     """Each is printed as soon as it is there."""
     for verdict in verdicts:
         result = verdict.result.value
@@ -73,7 +76,7 @@ def _told(verdicts: Iterable[Verdict]) -> Iterable[Verdict]:
         yield verdict
 
 
-def _report(role: Role, command: list[str], seen: list[Verdict], counts: Counter[str]) -> dict[str, Any]:
+def _report(role: Role, command: list[str], seen: list[TriedRule], counts: Counter[str]) -> dict[str, Any]:
     rules = [{**asdict(verdict), "result": verdict.result.value} for verdict in seen]
     numbers = {word.replace(" ", "_"): counts[each] for each, word in WORDS.items()}
     return {"role": role.value, "command": command, **numbers, "rules": rules}

@@ -9,6 +9,7 @@ import subprocess
 import tempfile
 import time
 from collections.abc import Sequence
+from contextlib import suppress
 from typing import Any
 
 from famulus.errors import LabFailed
@@ -89,10 +90,8 @@ class Program:
             self._process.wait()
         for pipe in (self._process.stdin, self._process.stdout):
             assert pipe is not None
-            try:
+            with suppress(BrokenPipeError):  # it had not read the last line
                 pipe.close()
-            except BrokenPipeError:
-                pass  # it had not read the last line
         self._errors.close()
 
 

@@ -39,7 +39,7 @@ class Rule(Generic[S]):
 
 
 @dataclass(frozen=True, slots=True)
-class Verdict:
+class TriedRule:
     """What became of one rule."""
 
     name: str

@@ -33,7 +33,7 @@ def main() -> None:
 
 
 def options(line: dict[str, Any]) -> dict[str, Any]:
-    chosen = {key: line[key] for key in ("message_id", "idempotent", "credit") if key in line}
+    chosen: dict[str, Any] = {key: line[key] for key in ("message_id", "idempotent", "credit") if key in line}
     return {**chosen, "timeout": line["timeout_ms"] / 1000, "delay_s": line.get("delay_ms", 0) / 1000 or None}
 
 

@@ -24,7 +24,8 @@ class Calls:
     def begin(self, service: str, body: bytes) -> Iterator[dict[str, Any]]:
         """What is to be done, line by line."""
         number = next(self._numbers)
-        self._wishes[number] = wishes = queue.SimpleQueue()
+        wishes: queue.SimpleQueue[dict[str, Any]] = queue.SimpleQueue()
+        self._wishes[number] = wishes
         tell(task=number, service=service, body=body.hex())
         return iter(wishes.get, None)
 

@@ -13,8 +13,8 @@ rule = RULES.add
 
 #: How long after its deadline a broker may still send the outcome of a task, and more than a broker needs to be late.
 OVERTIME_S = 0.02
-#: How much before its time-out a task may be given up: clocks are read at two ends.
-EARLY_S = 0.02
+#: How much earlier the time of a task may seem to be over here: its client has begun to count before we heard of it.
+EARLY_S = 0.1
 
 
 @rule("frames")
@@ -38,14 +38,13 @@ def own_messages(stage: ClientStage) -> None:
 
 @rule("task-request-client-to-broker")
 def task_fields(stage: ClientStage) -> None:
-    """A task has the service, the time-out and the body that were asked for, whatever characters and bytes they have."""
+    """A task has the service, time-out and body that were asked for, whatever characters and bytes they have."""
     body, service = bytes(range(256)) * 4, 'grün "quoted" \\ 東京 \U0001f600'
     asked = stage.ask(body, service, timeout_ms=12_345)
     task = stage.task()
     expect(task.fields["service"] == service, f"the service is {task.fields['service']!r} instead of {service!r}")
     expect(task.body == body, f"a body of {len(task.body)} bytes is not the one that was asked for")
-    timeout_ms = task.fields.get("timeout_ms")
-    expect(timeout_ms is not None, "there is no timeout_ms")
+    timeout_ms = task.fields.get("timeout_ms") or 0
     expect(0 < timeout_ms <= 12_345, f"timeout_ms is {timeout_ms}, and 12,345 were asked for")
     stage.answer(task, body[::-1])
     stage.ends(asked, "OK", body[::-1])
@@ -132,12 +131,11 @@ def foreign_answers(stage: ClientStage) -> None:
 @rule("a-clients-life")
 def no_answer(stage: ClientStage) -> None:
     """Without an answer a task is UNKNOWN once its time is over, and not before; it is not sent again."""
-    began = time.monotonic()
-    asked = stage.ask(timeout_ms=400)
-    stage.task()
+    asked = stage.ask(timeout_ms=500)
+    task = stage.task()
     stage.ends(asked, "UNKNOWN")
-    took_s = time.monotonic() - began
-    expect(took_s >= 0.4 - EARLY_S, f"it was given up after {took_s:.3f} s of 0.4 s")
+    took_s = time.monotonic() - task.at
+    expect(took_s >= 0.5 - EARLY_S, f"it was given up after {took_s:.3f} s of 0.5 s")
     stage.no_more_tasks("it was sent again", 0.3)
 
 

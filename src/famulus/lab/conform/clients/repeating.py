@@ -96,7 +96,7 @@ def again_after_a_loss(stage: ClientStage) -> None:
 
 @rule("reasons", needs="idempotent")
 def again_if_unknown(stage: ClientStage) -> None:
-    """A task that may run twice is sent again when it is UNKNOWN, with the same id; an ERROR is an answer, and final."""
+    """A task that may run twice is sent again when it is UNKNOWN, with the same id; an ERROR is final."""
     asked = stage.ask(message_id="twice", idempotent=True)
     first = stage.task()
     stage.answer(first, outcome="UNKNOWN", reason="worker_lost: gone")

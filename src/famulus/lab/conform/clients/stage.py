@@ -7,7 +7,7 @@ from typing import Any
 
 from famulus.lab.conform.broker import Heard
 from famulus.lab.conform.rule import Broken
-from famulus.lab.conform.stage import SOON_S, WATCH_S, Stage, expect
+from famulus.lab.conform.stage import WATCH_S, Stage, expect
 from famulus.wire import stream
 
 #: Longer than any rule takes.
@@ -17,8 +17,8 @@ LONG_MS = 30_000
 class ClientStage(Stage):
     role = "client"
 
-    def __init__(self, command: Sequence[str]) -> None:
-        super().__init__(command)
+    def __init__(self, command: Sequence[str], patience_s: float) -> None:
+        super().__init__(command, patience_s)
         self._asked = 0
         self.program.tell(do="connect", address=self.broker.address)
 
@@ -34,14 +34,14 @@ class ClientStage(Stage):
     def cancel(self, asked: str) -> None:
         self.program.tell(do="cancel", id=asked)
 
-    def outcome(self, asked: str, within_s: float = SOON_S) -> dict[str, Any]:
+    def outcome(self, asked: str, within_s: float = 0.0) -> dict[str, Any]:
         return self.line("an outcome", lambda line: line.get("id") == asked and "outcome" in line, within_s)
 
     def part(self, asked: str) -> bytes:
         line = self.line("a part", lambda line: line.get("id") == asked and "part" in line)
         return _bytes_in(line, "part")
 
-    def ends(self, asked: str, outcome: str, body: bytes | None = None, within_s: float = SOON_S) -> dict[str, Any]:
+    def ends(self, asked: str, outcome: str, body: bytes | None = None, within_s: float = 0.0) -> dict[str, Any]:
         told = self.outcome(asked, within_s)
         expect(told["outcome"] == outcome, f"the outcome is {_shown(told)} instead of {outcome}")
         if body is not None:
@@ -55,7 +55,7 @@ class ClientStage(Stage):
 
     # -- the broker -----------------------------------------------------------------------------------------------
 
-    def task(self, within_s: float = SOON_S) -> Heard:
+    def task(self, within_s: float = 0.0) -> Heard:
         return self.hear("TASK REQUEST", within_s)
 
     def answer(self, task: Heard, body: bytes = b"", outcome: str = "OK", **fields: Any) -> None:

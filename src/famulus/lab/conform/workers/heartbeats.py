@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 from famulus.lab.conform.broker import Heard
 from famulus.lab.conform.rule import Rules
 from famulus.lab.conform.stage import expect
@@ -22,8 +24,8 @@ def _beats(stage: WorkerStage, session: Heard) -> None:
     """For some heartbeats, nothing but them is heard."""
     stage.watch(6 * HEARTBEAT_S)
     heard = [each.at for each in stage.broker.all if each.peer == session.peer]
-    pauses = [later - earlier for earlier, later in zip(heard, heard[1:], strict=False)]
-    expect(len(heard) >= 4, f"{len(heard)} messages in {6 + len(heard)} heartbeats of {HEARTBEAT_MS} ms")
+    pauses = [later - earlier for earlier, later in pairwise(heard)]
+    expect(len(heard) >= 4, f"{len(heard)} messages in more than six heartbeats of {HEARTBEAT_MS} ms")
     longest = max(pauses)
     expect(longest <= LATE * HEARTBEAT_S, f"nothing came for {longest:.2f} s, with heartbeats of {HEARTBEAT_S:g} s")
 

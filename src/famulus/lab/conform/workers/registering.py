@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 
+from famulus.lab.conform.broker import Heard
 from famulus.lab.conform.rule import Rules
 from famulus.lab.conform.stage import expect
 from famulus.lab.conform.workers.stage import IDENTITY, SERVICE, WorkerStage
@@ -74,7 +75,7 @@ def refused(stage: WorkerStage) -> None:
         heard = stage.connect()
         stage.broker.tell(heard.peer, heard.envelope, "ERROR", "RESPONSE", reason=reason)
     while time.monotonic() - began < 1.5:
-        stage.watch(0.1)
+        stage.look(0.05)
         while heard_again := stage.broker.take(lambda each: each.kind == "CONNECT REQUEST"):
             heard = heard_again
             stage.broker.tell(heard.peer, heard.envelope, "ERROR", "RESPONSE", reason="disabled: still")
@@ -118,12 +119,12 @@ def given_while_draining(stage: WorkerStage) -> None:
     goodbye = stage.hear("DISCONNECT REQUEST")
     ticket = stage.give(session, b"crossed")
 
-    def end() -> bool | None:
+    def end() -> Heard | None:
         call = next((line for line in stage.lines if line.get("body") == b"crossed".hex()), None)
         if call is not None:
             stage.lines.remove(call)
             stage.returns(call, b"done")
-        return stage.broker.take(lambda heard: heard.kind == "TASK RESPONSE" and heard.envelope == ticket) and True
+        return stage.broker.take(lambda heard: heard.kind == "TASK RESPONSE" and heard.envelope == ticket)
 
     stage.until(end, "the ticket")
     stage.broker.tell(session.peer, goodbye.envelope, "DISCONNECT", "RESPONSE")

@@ -8,7 +8,7 @@ from typing import Any
 
 from famulus.lab.conform.broker import Heard
 from famulus.lab.conform.rule import Broken
-from famulus.lab.conform.stage import SOON_S, WATCH_S, Stage, expect
+from famulus.lab.conform.stage import WATCH_S, Stage, expect
 from famulus.wire import stream
 
 IDENTITY = "tried-worker"
@@ -25,8 +25,8 @@ class WorkerStage(Stage):
     #: How many tasks it is told to take at once.
     slots = 2
 
-    def __init__(self, command: Sequence[str]) -> None:
-        super().__init__(command)
+    def __init__(self, command: Sequence[str], patience_s: float) -> None:
+        super().__init__(command, patience_s)
         self._tickets = 0
         self.program.tell(
             do="serve",
@@ -39,7 +39,7 @@ class WorkerStage(Stage):
 
     # -- its session ----------------------------------------------------------------------------------------------
 
-    def connect(self, after: Heard | None = None, within_s: float = SOON_S) -> Heard:
+    def connect(self, after: Heard | None = None, within_s: float = 0.0) -> Heard:
         """Its next CONNECT; with `after`, over another connection than that one."""
         return self.hear("CONNECT REQUEST", within_s, after)
 
@@ -79,7 +79,7 @@ class WorkerStage(Stage):
         self.broker.tell(session.peer, ticket, "TASK", "REQUEST", body, service=service, **fields)
         return ticket
 
-    def called(self, body: bytes = b"hi", within_s: float = SOON_S) -> dict[str, Any]:
+    def called(self, body: bytes = b"hi", within_s: float = 0.0) -> dict[str, Any]:
         """The function of the program was called with this body."""
         return self.line("the call of its function", lambda line: line.get("body") == body.hex(), within_s)
 
@@ -92,7 +92,7 @@ class WorkerStage(Stage):
     def yields(self, call: dict[str, Any], body: bytes) -> None:
         self.program.tell(do="part", task=call["task"], body=body.hex())
 
-    def answer(self, ticket: bytes, within_s: float = SOON_S) -> Heard:
+    def answer(self, ticket: bytes, within_s: float = 0.0) -> Heard:
         def wanted(heard: Heard) -> bool:
             return heard.kind == "TASK RESPONSE" and heard.envelope == ticket
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from famulus.lab.conform.broker import Heard
 from famulus.lab.conform.rule import Rules
 from famulus.lab.conform.stage import expect
 from famulus.lab.conform.workers.stage import STREAM, WorkerStage
@@ -38,12 +39,12 @@ def no_parts_unasked(stage: WorkerStage) -> None:
     session = stage.ready()
     ticket = stage.give(session, b"a stream", STREAM)
 
-    def end() -> bool | None:
+    def end() -> Heard | None:
         for line in [line for line in stage.lines if line.get("body") == b"a stream".hex()]:
             stage.lines.remove(line)
             stage.yields(line, b"part 1")
             stage.returns(line)
-        return stage.broker.take(lambda heard: heard.envelope == ticket and heard.kind == "TASK RESPONSE") and True
+        return stage.broker.take(lambda heard: heard.envelope == ticket and heard.kind == "TASK RESPONSE")
 
     stage.until(end, "the ticket")
     stage.no_more_answers("a part that nobody wants", 0.2)
