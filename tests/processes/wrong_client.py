@@ -51,7 +51,7 @@ class Client:
     def run(self) -> None:
         while True:
             due = min((deadline for _, deadline, _ in self.open.values()), default=time.monotonic() + 60)
-            ready = dict(self.poller.poll(max(0, (due - time.monotonic()) * 1000 + 1)))
+            ready = dict(self.poller.poll(max(0, int((due - time.monotonic()) * 1000) + 1)))
             if 0 in ready and not self.obey():
                 return
             # What came before the connection was lost counts.
@@ -149,11 +149,15 @@ def tell(**line: Any) -> None:
     print(json.dumps(line), flush=True)
 
 
+def first_line() -> bytes:
+    """Nothing beyond it is read: what follows is read as it comes."""
+    with open(0, "rb", buffering=0, closefd=False) as told:
+        return told.readline()
+
+
 if __name__ == "__main__":
     tell(offers=["several"])
-    first = json.loads(sys.stdin.buffer.raw.readline())  # type: ignore[attr-defined]
-    client = Client(first["address"])
-    client.run()
+    Client(json.loads(first_line())["address"]).run()
     # Not by the interpreter, which would wait for the context.
     sys.stdout.flush()
     os._exit(0)

@@ -77,7 +77,7 @@ class Worker:
     def run(self) -> None:
         while True:
             due = min(self.ping_at, self.connect_at, self.heard_at + 3 * self.heartbeat_s)
-            ready = dict(self.poller.poll(max(0, (due - time.monotonic()) * 1000 + 1)))
+            ready = dict(self.poller.poll(max(0, int((due - time.monotonic()) * 1000) + 1)))
             if 0 in ready and not self.obey():
                 return
             if self.monitor in ready:
@@ -191,10 +191,15 @@ def say(**line: Any) -> None:
     print(json.dumps(line), flush=True)
 
 
+def first_line() -> bytes:
+    """Nothing beyond it is read: what follows is read as it comes."""
+    with open(0, "rb", buffering=0, closefd=False) as told:
+        return told.readline()
+
+
 if __name__ == "__main__":
     say(offers=["drain", "several"])
-    worker = Worker(json.loads(sys.stdin.buffer.raw.readline()))  # type: ignore[attr-defined]
-    worker.run()
+    Worker(json.loads(first_line())).run()
     sys.stdout.flush()
     # Not by the interpreter, which would wait for the context.
     os._exit(0)
