@@ -118,6 +118,10 @@ LAYERS = {
     "lab.chaos": Layer(
         frozenset({"admin", "cli", "client", "lab.processes", "worker", "core", "errors", "__init__"}), ANY
     ),
+    # A broker of its own, in plain pyzmq, for clients and workers of others; and ours as two of them.
+    "lab.conform": Layer(
+        frozenset({"client", "worker", "wire", "errors", "__init__"}), frozenset({"zmq"}), not_others=frozenset()
+    ),
     # It compares with plain pyzmq.
     "lab.bench": Layer(ANY, ANY, not_ours=frozenset({"lab.sim"}), not_others=frozenset()),
     # It reads what it describes as text.

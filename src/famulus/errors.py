@@ -305,7 +305,7 @@ class BenchFailed(FamulusError):
 
 
 class LabFailed(FamulusError):
-    """A process of a chaos run or of the demo did not do what it should, so nothing is said about any promise."""
+    """A process of a chaos run, of the demo or of `conform` did not do what it should, so no promise is judged."""
 
 
 class NoNamespaces(FamulusError):

@@ -113,6 +113,8 @@ FIRST_PORTS = "--frontend-port 7100 --backend-port 7101 --config-pub-port 7102 -
 SHORTENED = (
     (r"^(\./famulus simulate.*)--seeds \d+", r"\1--seeds 2"),
     (r"^(\./famulus simulate.*--seeds 2(?!.*--jobs))$", r"\1 --jobs 1"),
+    # Whoever runs tests/processes/test_conform.py runs them all.
+    (r"^(\./famulus conform \w+) -- ", r"\1 --rule outcomes -- "),
     (r"^(\./famulus fuzz.*)$", r"\1 --inputs 300 --seconds 5"),
     (r"^(\./famulus test tests/\S+)$", r"\1 --collect-only"),  # whoever runs this one runs those, too
     (r"^(\./famulus bench echo.*)$", r"\1 --seconds 0.5 --rounds 1"),  # the last one of an option counts
@@ -269,6 +271,7 @@ def as_run(command: str, env: dict[str, str]) -> str:
     for program, real in PROGRAMS.items():
         if command.split()[0] == program:
             command = real + command.removeprefix(program)
+        command = command.replace(f" -- {program} ", f" -- {real} ")
     for default, variable in (("127.0.0.1:7100", "FAMULUS_FRONTEND"), ("127.0.0.1:7101", "FAMULUS_BACKEND")):
         command = command.replace(default, env[variable].removeprefix("tcp://"))
     return command

@@ -17,7 +17,7 @@ from famulus.cli.main import ABOUT_GROUPS, COMMANDS, GROUPS, PANELS, new_app
 from famulus.exit_codes import ExitCode
 
 COLUMNS = 80
-FOR_DEVELOPERS = {"test", "simulate", "chaos", "docs", "fuzz", "bench"}
+FOR_DEVELOPERS = {"test", "simulate", "chaos", "conform", "docs", "fuzz", "bench"}
 #: It shows something by itself.
 WITHOUT_A_COMMAND = "findings"
 

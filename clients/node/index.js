@@ -1,0 +1,2 @@
+export { Client, TaskError } from "./client.js"
+export { Worker } from "./worker.js"

@@ -1,0 +1,1 @@
+"""Our own client and worker as commands that can be tried."""
