@@ -50,6 +50,7 @@ def never_left(stage: ClientStage) -> None:
 @rule("sockets-and-ports")
 def backs_off(stage: ClientStage) -> None:
     """While nobody lets it in, a client tries again with pauses, and goes on trying."""
+    stage.serves(b"before")
     stage.broker.leave()
     attempts = stage.broker.turn_away(1.0)
     asked = stage.ask(b"patience")
