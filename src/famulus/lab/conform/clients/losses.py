@@ -21,15 +21,14 @@ def connection_lost(stage: ClientStage) -> None:
     stage.broker.leave()
     stage.broker.come_back()
     stage.ends(asked, "UNKNOWN")
-    stage.no_more_tasks("it was sent again")
+    stage.serves()  # over the new connection: whatever leaves by itself has left
+    stage.no_more_tasks("it was sent again", 0.3)
 
 
 @rule("a-clients-life")
 def broker_back(stage: ClientStage) -> None:
     """When its broker is back at the same address, a client is connected again by itself."""
-    stage.serves(b"before")
-    stage.broker.leave()
-    stage.watch(0.3)
+    stage.loses_its_broker()
     stage.broker.come_back()
     stage.serves(b"afterwards")
 
@@ -51,9 +50,10 @@ def never_left(stage: ClientStage) -> None:
 @rule("sockets-and-ports")
 def backs_off(stage: ClientStage) -> None:
     """While nobody lets it in, a client tries again with pauses, and goes on trying."""
+    stage.serves(b"before")
     stage.broker.leave()
-    asked = stage.ask(b"patience")
     attempts = stage.broker.turn_away(1.0)
+    asked = stage.ask(b"patience")
     expect(attempts <= ATTEMPTS_MAX, f"{attempts} connections within a second")
     stage.broker.come_back()
     stage.answer(stage.task(), b"at last")

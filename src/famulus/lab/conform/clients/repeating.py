@@ -72,7 +72,7 @@ def own_ids(stage: ClientStage) -> None:
         tokens.append(fields.get("client_token", ""))
         stage.answer(task)
         stage.ends(asked, "OK")
-        stage.broker.leave()
+        stage.loses_its_broker()
         stage.broker.come_back()
     expect(len(set(tokens)) == 1, f"two tasks of one client have two tokens: {tokens}")
     expect(16 <= len(tokens[0]) <= limits.TOKEN_CHARS_MAX, f"the client_token is {tokens[0]!r}")

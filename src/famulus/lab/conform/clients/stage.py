@@ -73,6 +73,13 @@ class ClientStage(Stage):
         self.answer(task, body[::-1])
         self.ends(asked, "OK", body[::-1])
 
+    def loses_its_broker(self) -> None:
+        """The broker goes away, and the client has noticed: a task that was open has ended."""
+        asked = self.ask(b"to be lost", timeout_ms=2000)
+        self.task()
+        self.broker.leave()
+        self.ends(asked, "UNKNOWN")
+
     def no_more_tasks(self, why: str, seconds: float = WATCH_S) -> None:
         self.watch(seconds)
         again = self.broker.take(lambda heard: heard.kind == "TASK REQUEST")
